@@ -1,0 +1,3 @@
+module github.com/mqd-broker/mqd
+
+go 1.26
