@@ -69,6 +69,10 @@ type Driver interface {
 	Submit(op *Op)
 	// SubmitFile queues op for the helpers.
 	SubmitFile(op *FileOp)
+	// SubmitJob queues a job for the helpers.
+	SubmitJob(op *JobOp)
+	// FS is the blocking filesystem that the helpers use.
+	FS() FS
 	// Cancel asks for an early end of an armed KindAccept, KindRecv or a
 	// KindSend, which then completes with ErrCanceled or as it would have.
 	Cancel(op *Op)

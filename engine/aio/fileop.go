@@ -1,0 +1,122 @@
+package aio
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+// tempSuffix marks the temporary file of FileWriteAtomic. Recovery may remove
+// files that carry it.
+const tempSuffix = ".tmp"
+
+// IsTemp reports whether name is a leftover of an interrupted FileWriteAtomic.
+func IsTemp(name string) bool { return strings.HasSuffix(name, tempSuffix) }
+
+// RunFileOp performs those file operations that need no handle table, by steps
+// on fs; it reports false for the others (FileOpen, FileClose, FileAllocate,
+// FileTruncate, FileSync, FileLock), which are the driver's. Drivers call it on a
+// helper thread. It sets the operation's results, Err included.
+func RunFileOp(fs FS, op *FileOp) bool {
+	switch op.Kind {
+	case FileSyncDir:
+		op.Err = fs.SyncDir(op.Path)
+	case FileRename:
+		op.Err = fs.Rename(op.Path, op.Path2)
+	case FileRemove:
+		op.Err = fs.Remove(op.Path)
+	case FileRemoveAll:
+		op.Err = fs.RemoveAll(op.Path)
+	case FileMkdirAll:
+		op.Err = MkdirAll(fs, op.Path)
+	case FileReadDir:
+		op.Entries, op.Err = fs.ReadDir(op.Path)
+	case FileRead:
+		op.Data, op.Err = ReadFile(fs, op.Path, op.Len)
+	case FileWriteAtomic:
+		op.Err = WriteFileAtomic(fs, op.Path, op.Data)
+	case FileStatFS:
+		op.FS, op.Err = fs.Stat(op.Path)
+	default:
+		return false
+	}
+	return true
+}
+
+// MkdirAll makes path and its missing parents and syncs the entry of each new
+// directory.
+func MkdirAll(fs FS, path string) error {
+	path = filepath.Clean(path)
+	if _, err := fs.ReadDir(path); err == nil {
+		return nil
+	} else if !IsNotExist(err) {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := MkdirAll(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.Mkdir(path); err != nil {
+		return err
+	}
+	return fs.SyncDir(parent)
+}
+
+// ReadFile reads all of path, at most limit bytes; a larger file is ErrTooBig.
+func ReadFile(fs FS, path string, limit int64) (data []byte, err error) {
+	f, err := fs.Open(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, &Error{Op: "read", What: path, Off: -1, Err: ErrTooBig}
+	}
+	data = make([]byte, size)
+	n, err := f.ReadAt(data, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return data[:n], err
+}
+
+// WriteFileAtomic replaces path by data so that a crash leaves the old content or
+// the new: temporary file, sync, rename, sync of the directory.
+func WriteFileAtomic(fs FS, path string, data []byte) error {
+	tmp := path + tempSuffix
+	if err := writeWhole(fs, tmp, data); err != nil {
+		return err
+	}
+	if err := fs.Rename(tmp, path); err != nil {
+		return err
+	}
+	return fs.SyncDir(filepath.Dir(path))
+}
+
+func writeWhole(fs FS, path string, data []byte) error {
+	f, err := fs.Open(path, OpenWrite|OpenCreate)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(0)
+	if err == nil && len(data) > 0 {
+		_, err = f.WriteAt(data, 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
