@@ -1,0 +1,129 @@
+package layers
+
+// The external modules, by the reason for which the root module has them.
+const (
+	modGiouring = "github.com/pawelgaczynski/giouring"      // io_uring rings and operations
+	modSys      = "golang.org/x/sys"                        // system calls beyond package syscall
+	modCPUID    = "github.com/klauspost/cpuid/v2"           // topology, for placing shards
+	modHDR      = "github.com/HdrHistogram/hdrhistogram-go" // latency histograms
+	modCompress = "github.com/klauspost/compress"           // gzip, snappy, zstd
+	modLZ4      = "github.com/pierrec/lz4/v4"               // lz4 frames
+	modCobra    = "github.com/spf13/cobra"                  // verbs, completion
+	modPflag    = "github.com/spf13/pflag"                  // cobra's flags
+	modKoanf    = "github.com/knadh/koanf"                  // layers of configuration
+	modYAML     = "go.yaml.in/yaml/v3"                      // the configuration file
+	modRapid    = "pgregory.net/rapid"                      // property tests
+)
+
+// TestModules are the external modules that every package's tests may import.
+var TestModules = []string{modRapid}
+
+// TestDrivers are the packages of this module that every package's tests may
+// import whatever their rank: the drivers that tests run on.
+var TestDrivers = []string{"engine/aio/aiotest", "engine/aio/portable", "engine/aio/sim"}
+
+// Table places every package. Higher ranks import lower ones.
+var Table = []Package{
+	{Path: "test/...", Rank: 110, Traits: Unsafe | TestSupport,
+		External: []string{modSys, modHDR, modCompress, modLZ4}},
+	{Path: "cmd/mqd", Rank: 100,
+		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
+
+	{Path: "admin", Rank: 90},
+	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
+	{Path: "tuning", Rank: 90, External: []string{modSys, modCPUID}},
+
+	// client stands outside the broker: see Never. It ranks above the front doors
+	// because its tests run a whole broker in the process.
+	{Path: "client", Rank: 85},
+
+	{Path: "net/native", Rank: 80, Traits: NoOS | DataPath, TestUp: []string{"client"}},
+	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath},
+
+	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
+	{Path: "broker/catalog", Rank: 65, Traits: NoOS | DataPath},
+	{Path: "broker/group", Rank: 65, Traits: NoOS | DataPath},
+	{Path: "broker/txn", Rank: 65, Traits: NoOS | DataPath},
+	{Path: "broker/delay", Rank: 65, Traits: NoOS | DataPath},
+	{Path: "net/conn", Rank: 65, Traits: NoOS | DataPath},
+
+	{Path: "engine", Rank: 60, Traits: NoOS | DataPath},
+	{Path: "engine/journal", Rank: 50, Traits: NoOS | DataPath},
+	{Path: "engine/segment", Rank: 50, Traits: NoOS | DataPath},
+	{Path: "engine/shard", Rank: 50, Traits: NoOS | DataPath, External: []string{modSys, modCPUID}},
+
+	// Drivers stand above the port that they implement.
+	{Path: "uring", Rank: 45, Traits: Unsafe, External: []string{modGiouring, modSys}},
+	{Path: "engine/aio/portable", Rank: 45, Traits: Unsafe, External: []string{modSys}},
+	{Path: "engine/aio/sim", Rank: 45, Traits: NoOS | Unsafe, External: []string{modSys}},
+	{Path: "engine/aio/aiotest", Rank: 44, Traits: Unsafe | TestSupport, External: []string{modSys}},
+	{Path: "engine/aio", Rank: 40, Traits: NoOS | Unsafe, External: []string{modSys}},
+
+	{Path: "net/wire", Rank: 30, Traits: NoOS | DataPath},
+	{Path: "batch", Rank: 20, Traits: NoOS | DataPath, External: []string{modCompress, modLZ4}},
+	{Path: "ringbuf", Rank: 20, Traits: NoOS | DataPath | Unsafe, External: []string{modSys}},
+
+	{Path: "internal/docs", Rank: 6, Traits: TestSupport},
+	{Path: "internal/tidy", Rank: 6, Traits: TestSupport},
+	{Path: "internal/layers", Rank: 5, Traits: TestSupport},
+	{Path: "internal/invariant", Rank: 0},
+}
+
+// Forbidden is the standard library that a trait forbids outside tests.
+var Forbidden = []struct {
+	Trait  Trait
+	Except []string // packages of the standard library that are allowed after all
+	Std    []string
+	Why    string
+}{
+	{NoOS, []string{"net/netip"}, []string{"os/...", "net/...", "io/ioutil", "plugin"},
+		"files, sockets and processes are reached through engine/aio"},
+	{DataPath, []string{"sync/atomic"}, []string{"sync/..."},
+		"a shard owns what it touches; other threads reach it through ringbuf"},
+	{DataPath, nil, []string{"math/rand/...", "crypto/rand"},
+		"randomness comes through engine/aio, so that a simulated run repeats"},
+	{DataPath, nil, []string{"log/..."},
+		"a shard does not write logs itself"},
+}
+
+// Never forbids imports that ranks would allow.
+var Never = []Rule{
+	{From: []string{"net/native", "net/kafka"}, To: []string{"engine/..."}, Tests: []string{"net/..."},
+		Why: "a front door speaks to the broker, not to the engine"},
+	{From: []string{"broker/..."}, To: []string{"net/...", "client"}, Tests: []string{"broker"},
+		Why: "the broker knows no protocol"},
+	{From: []string{"broker/catalog", "broker/group", "broker/txn", "broker/delay"}, To: []string{"engine/aio/...", "engine/journal", "engine/segment", "engine/shard", "ringbuf"},
+		Why: "state machines take input and return output; they perform no I/O"},
+	{From: []string{"net/conn"}, To: []string{"net/wire", "batch"}, Tests: []string{"net/conn"},
+		Why: "connections carry bytes; protocols stand above them"},
+	{From: []string{"engine/...", "uring", "ringbuf", "batch"}, To: []string{"net/...", "client"},
+		Why: "the engine and what is below it know no protocol"},
+	{From: []string{"client"}, To: []string{"admin", "bench", "tuning", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
+		Why: "users build client alone: batch, net/wire and the standard library"},
+	{From: []string{"net/wire"}, To: []string{"ringbuf"},
+		Why: "a codec has no threads"},
+}
+
+// Only names all importers of a package.
+var Only = []Rule{
+	{To: []string{modGiouring + "/..."}, From: []string{"uring"},
+		Why: "giouring links only with a linker flag, and its bugs are handled in one place"},
+	{To: []string{"uring"}, From: []string{"cmd/mqd", "test/..."}, Tests: []string{"uring", "bench"},
+		Why: "cmd/mqd alone picks a driver; everything else links without a flag"},
+	{To: []string{"engine/aio/portable"}, From: []string{"cmd/mqd", "test/..."}, Tests: []string{"..."},
+		Why: "cmd/mqd alone picks a driver"},
+	{To: []string{"engine/aio/sim"}, From: []string{"cmd/mqd", "test/..."}, Tests: []string{"..."},
+		Why: "the simulator is for tests and for the verb that runs it"},
+	{To: []string{"engine/aio/aiotest"}, From: []string{"test/..."}, Tests: []string{"..."},
+		Why: "the conformance suite is for the tests of drivers"},
+	{To: []string{"client"}, From: []string{"cmd/mqd", "bench", "test/..."}, Tests: []string{"net/native", "client"},
+		Why: "the broker does not speak to itself through its client"},
+	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},
+		Why: "the rules are for tests"},
+}
+
+// Exceptions are the files that may import what a trait of their package
+// forbids. One that is no longer used fails the test.
+var Exceptions = []Exception{
+	{"ringbuf/inbox.go", "sync", "goroutines that are not shards queue up before the ring; the shard never takes the lock"},
+}
