@@ -1,0 +1,66 @@
+package wire
+
+import "strconv"
+
+// Op is the operation of a frame. Numbers are for life.
+type Op uint8
+
+// The operations. 7 to 15 are reserved for groups, 20 to 31 for further
+// administration, 32 and above for transactions, check-back, delay and cancel.
+const (
+	OpHello         Op = 1
+	OpPing          Op = 2
+	OpMetadata      Op = 3
+	OpProduce       Op = 4
+	OpFetch         Op = 5
+	OpListOffsets   Op = 6
+	OpTopicCreate   Op = 16
+	OpTopicAlter    Op = 17
+	OpTopicDelete   Op = 18
+	OpTopicDescribe Op = 19
+)
+
+// opInfo is one row of the op table: the name and the range of versions whose
+// encoding this package decodes. An op without versions is reserved.
+type opInfo struct {
+	name     string
+	min, max uint8
+}
+
+var opTable = [...]opInfo{
+	OpHello:         {"hello", 1, 1},
+	OpPing:          {"ping", 1, 1},
+	OpMetadata:      {"metadata", 1, 1},
+	OpProduce:       {"produce", 1, 1},
+	OpFetch:         {"fetch", 1, 1},
+	OpListOffsets:   {"list-offsets", 1, 1},
+	OpTopicCreate:   {"topic-create", 1, 1},
+	OpTopicAlter:    {"topic-alter", 1, 1},
+	OpTopicDelete:   {"topic-delete", 1, 1},
+	OpTopicDescribe: {"topic-describe", 1, 1},
+}
+
+// Versions is the range of versions of o that this package decodes; ok is
+// false for an op it does not know.
+func (o Op) Versions() (lo, hi uint8, ok bool) {
+	if int(o) >= len(opTable) || opTable[o].max == 0 {
+		return 0, 0, false
+	}
+	return opTable[o].min, opTable[o].max, true
+}
+
+// version is the version that encoders write.
+func (o Op) version() uint8 {
+	if int(o) >= len(opTable) {
+		return 0
+	}
+	return opTable[o].max
+}
+
+// String is the op's name in logs and documents.
+func (o Op) String() string {
+	if _, _, ok := o.Versions(); ok {
+		return opTable[o].name
+	}
+	return "op(" + strconv.Itoa(int(o)) + ")"
+}

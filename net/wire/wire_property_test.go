@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// roundTrips checks that any value of T, made legal by fix, survives encoding
+// and decoding.
+func roundTrips[T any](t *testing.T, enc func([]byte, uint32, T) []byte, dec func([]byte) (T, error), fix func(*rapid.T, *T)) {
+	t.Helper()
+	t.Run(reflect.TypeFor[T]().Name(), func(t *testing.T) {
+		gen := rapid.Make[T]()
+		rapid.Check(t, func(t *rapid.T) {
+			want := gen.Draw(t, "message")
+			if fix != nil {
+				fix(t, &want)
+			}
+			corr := rapid.Uint32().Draw(t, "correlation")
+			frame := enc(nil, corr, want)
+			h, err := ParseHeader(frame, 1<<31)
+			if err != nil || h.Correlation != corr || h.FrameSize() != len(frame) {
+				t.Fatalf("header %+v, %v", h, err)
+			}
+			got, err := dec(frame[HeaderSize:])
+			if err != nil {
+				t.Fatalf("%+v: %v", want, err)
+			}
+			if !same(got, want) {
+				t.Fatalf("got %+v, want %+v", got, want)
+			}
+		})
+	})
+}
+
+func legalClass(t *rapid.T) Class {
+	return Class(rapid.IntRange(0, int(ClassFlushed)).Draw(t, "class"))
+}
+
+func legalEncoding(t *rapid.T) Encoding {
+	return Encoding(rapid.IntRange(0, int(EncodingPlain)).Draw(t, "encoding"))
+}
+
+func TestAnyConnectionMessageRoundTrips(t *testing.T) {
+	roundTrips(t, AppendHelloRequest, DecodeHelloRequest, func(_ *rapid.T, r *HelloRequest) {
+		r.WantedShard = max(r.WantedShard, AnyShard)
+		r.MinProtocol, r.MaxProtocol = min(r.MinProtocol, r.MaxProtocol), max(r.MinProtocol, r.MaxProtocol)
+	})
+	roundTrips(t, AppendHelloResponse, DecodeHelloResponse, nil)
+	roundTrips(t, AppendMetadataRequest, DecodeMetadataRequest, func(_ *rapid.T, r *MetadataRequest) {
+		if r.All {
+			r.Topics = nil
+		}
+	})
+	roundTrips(t, AppendMetadataResponse, DecodeMetadataResponse, func(t *rapid.T, r *MetadataResponse) {
+		for i := range r.Topics {
+			r.Topics[i].Class = legalClass(t)
+		}
+	})
+}
+
+func TestAnyDataMessageRoundTrips(t *testing.T) {
+	roundTrips(t, byPointer(AppendProduceRequest), DecodeProduceRequest, func(t *rapid.T, r *ProduceRequest) {
+		r.Partition &= 1<<31 - 1
+		r.MinClass, r.Encoding, r.Ack = legalClass(t), legalEncoding(t), r.Ack&1
+	})
+	roundTrips(t, byPointer(AppendProduceResponse), DecodeProduceResponse, func(t *rapid.T, r *ProduceResponse) {
+		r.Class = legalClass(t)
+		if r.Code == CodeNone {
+			r.ValidLow, r.ValidHigh, r.Message = 0, 0, ""
+		}
+	})
+	roundTrips(t, byPointer(AppendFetchRequest), DecodeFetchRequest, func(t *rapid.T, r *FetchRequest) {
+		r.Partition &= 1<<31 - 1
+		r.Offset &= 1<<63 - 1
+		r.Encoding = legalEncoding(t)
+	})
+	roundTrips(t, byPointer(AppendFetchResponse), DecodeFetchResponse, func(t *rapid.T, r *FetchResponse) {
+		r.Class, r.Encoding = legalClass(t), legalEncoding(t)
+		if r.Code != CodeNone {
+			r.Batches = nil
+		}
+	})
+	roundTrips(t, AppendListOffsetsRequest, DecodeListOffsetsRequest, func(_ *rapid.T, r *ListOffsetsRequest) {
+		r.Partition &= 1<<31 - 1
+		r.Time = max(r.Time, TimeStart)
+	})
+	roundTrips(t, AppendListOffsetsResponse, DecodeListOffsetsResponse, nil)
+}
+
+func TestAnyTopicMessageRoundTrips(t *testing.T) {
+	roundTrips(t, AppendTopicCreateRequest, DecodeTopicCreateRequest, nil)
+	roundTrips(t, AppendTopicCreateResponse, DecodeTopicCreateResponse, nil)
+	roundTrips(t, AppendTopicAlterRequest, DecodeTopicAlterRequest, nil)
+	roundTrips(t, AppendTopicDeleteRequest, DecodeTopicDeleteRequest, nil)
+	roundTrips(t, AppendTopicDescribeRequest, DecodeTopicDescribeRequest, nil)
+	roundTrips(t, byPointer(AppendTopicDescribeResponse), DecodeTopicDescribeResponse,
+		func(t *rapid.T, r *TopicDescribeResponse) {
+			r.Class = legalClass(t)
+			for i := range r.Configs {
+				r.Configs[i].Source %= SourceTopic + 1
+			}
+		})
+}
