@@ -1,0 +1,400 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// maxDeliver bounds the completions of one Poll.
+const maxDeliver = 256
+
+// side says which machine a driver runs on.
+type side uint8
+
+const (
+	server side = iota // the machine that crashes
+	client             // another one, which sees connections end
+)
+
+// Driver is a driver of a world. See [aio.Driver].
+type Driver struct {
+	w    *World
+	id   int
+	side side
+	opt  aio.Options
+	rng  random
+	wake chan struct{} // RealTime: ends a blocking Poll
+
+	// Guarded by the world's mutex.
+	dead     bool
+	woken    bool
+	until    int64 // a Poll waits until then; 0 when none does
+	slots    []slot
+	free     []uint32
+	waiting  queue[*aio.Op] // submitted, and no slot free
+	ready    queue[completion]
+	inFlight int
+	files    []*handle
+	memory   memory
+	helpers  helpers
+
+	// batch is what the Poll in progress delivers.
+	batch []completion
+}
+
+// slot is an operation in flight.
+type slot struct {
+	op   *aio.Op
+	gen  uint32 // counts the uses, so that late events find nothing
+	crc  uint32 // of the memory that the operation sends or writes
+	mark uint64 // place in the device's log at submission
+	over bool   // the last completion is in the ready queue
+}
+
+// completion is a result on its way to the loop.
+type completion struct {
+	op   *aio.Op
+	file *aio.FileOp
+	job  *aio.JobOp
+	slot uint32
+	res  result
+}
+
+// result is what a data operation comes to.
+type result struct {
+	n    int
+	err  error
+	more bool
+	sock aio.Sock
+	data []byte
+	buf  aio.BufID
+}
+
+var _ aio.Driver = (*Driver)(nil)
+
+// Driver opens a driver on the machine that [World.Crash] and [World.Kill] hit.
+func (w *World) Driver(o aio.Options) *Driver { return w.open1(o, server) }
+
+// ClientDriver opens a driver on another machine, which has the network in
+// common with the first: it lives on through a crash.
+func (w *World) ClientDriver(o aio.Options) *Driver { return w.open1(o, client) }
+
+func (w *World) open1(o aio.Options, on side) *Driver {
+	o = o.WithDefaults()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opened++
+	d := &Driver{
+		w: w, id: w.opened, side: on, opt: o,
+		rng:   random(w.rng.next()),
+		wake:  make(chan struct{}, 1),
+		slots: make([]slot, o.Entries),
+		files: make([]*handle, o.Files),
+		batch: make([]completion, 0, maxDeliver),
+	}
+	for i := range d.slots {
+		d.free = append(d.free, uint32(len(d.slots)-1-i))
+	}
+	w.drivers = append(w.drivers, d)
+	return d
+}
+
+// Name is "sim".
+func (d *Driver) Name() string { return "sim" }
+
+// Notes says that nothing is real.
+func (d *Driver) Notes() []string { return []string{"disk and network are simulated"} }
+
+// Clock is the world's clock.
+func (d *Driver) Clock() aio.Clock { return d.w }
+
+// Rand returns 64 bits of a stream that belongs to this driver.
+func (d *Driver) Rand() uint64 { return d.rng.next() }
+
+// InFlight is the number of operations submitted and not completed.
+func (d *Driver) InFlight() int {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	return d.inFlight
+}
+
+// Submit queues op.
+func (d *Driver) Submit(op *aio.Op) {
+	op.Begin()
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	if d.dead {
+		return
+	}
+	d.inFlight++
+	if len(d.free) == 0 {
+		d.waiting.push(op)
+		return
+	}
+	d.start(op)
+}
+
+// start gives op a slot and the time at which it is performed.
+func (d *Driver) start(op *aio.Op) {
+	id := d.free[len(d.free)-1]
+	d.free = d.free[:len(d.free)-1]
+	s := &d.slots[id]
+	s.op, s.over = op, false
+	op.Drv.Slot = id
+	d.w.at(d.accept(s), event{kind: evOp, d: d, slot: id, gen: s.gen})
+}
+
+// alive reports whether the operation that gen means is still in flight.
+func (d *Driver) alive(id, gen uint32) bool {
+	s := &d.slots[id]
+	return !d.dead && s.op != nil && s.gen == gen && !s.over
+}
+
+// finish queues a completion of the operation in slot id.
+func (d *Driver) finish(id uint32, r result) {
+	s := &d.slots[id]
+	s.over = !r.more
+	d.ready.push(completion{op: s.op, slot: id, res: r})
+	d.kick()
+}
+
+// kick ends a Poll that blocks in real time.
+func (d *Driver) kick() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wake ends the present or next blocking Poll.
+func (d *Driver) Wake() {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	d.woken = true
+	d.kick()
+}
+
+// Poll delivers completions; in a Virtual world it moves time to get them. It may
+// return early, with nothing, when another driver of the world has something to
+// do first.
+func (d *Driver) Poll(wait time.Duration) (int, error) {
+	w := d.w
+	w.mu.Lock()
+	if w.opt.Mode == Virtual {
+		w.advance(w.now.Load() + turnCost)
+	}
+	w.runDue()
+	if wait > 0 {
+		d.until = w.Now() + int64(min(wait, time.Hour))
+		if w.opt.Mode == Virtual {
+			d.blockVirtual()
+		} else {
+			d.blockReal()
+		}
+		d.until = 0
+	} else {
+		w.arm()
+	}
+	d.woken = d.woken && wait <= 0
+	if d.dead {
+		w.mu.Unlock()
+		return 0, d.fail("poll", aio.ErrClosed)
+	}
+	d.collect()
+	w.mu.Unlock()
+	return d.deliver(), nil
+}
+
+// hasWork reports whether a blocking Poll has a reason to end.
+func (d *Driver) hasWork() bool { return d.ready.len() > 0 || d.woken || d.dead }
+
+// blockVirtual moves time from event to event until d has work, until it has
+// waited enough, or until another driver is to be polled.
+func (d *Driver) blockVirtual() {
+	w := d.w
+	for !d.hasWork() {
+		stop, mine := d.until, true
+		for _, o := range w.drivers {
+			if o != d && o.until != 0 && o.until < stop && o.until > w.Now() {
+				stop, mine = o.until, false
+			}
+		}
+		if next := w.next(); next < stop {
+			busy := w.busyOthers(d)
+			w.advance(next)
+			w.run(w.events.pop())
+			if w.busyOthers(d) > busy {
+				return
+			}
+			continue
+		}
+		w.advance(stop)
+		if !mine || w.Now() >= d.until {
+			return
+		}
+	}
+}
+
+// busyOthers counts the drivers beside d that have work.
+func (w *World) busyOthers(d *Driver) int {
+	n := 0
+	for _, o := range w.drivers {
+		if o != d && o.hasWork() {
+			n++
+		}
+	}
+	return n
+}
+
+// blockReal waits on the driver's channel.
+func (d *Driver) blockReal() {
+	w := d.w
+	for !d.hasWork() {
+		now := w.Now()
+		if now >= d.until {
+			return
+		}
+		if w.next() <= now {
+			w.runDue()
+			continue
+		}
+		w.arm()
+		left := time.Duration(d.until - now)
+		w.mu.Unlock()
+		d.sleep(left)
+		w.mu.Lock()
+		w.runDue()
+	}
+}
+
+// collect moves a bounded number of completions from the queue to the batch
+// and frees the slots of those that are over.
+func (d *Driver) collect() {
+	d.batch = d.batch[:0]
+	for d.ready.len() > 0 && len(d.batch) < maxDeliver {
+		c := d.ready.pop()
+		d.batch = append(d.batch, c)
+		d.w.note(d, &c)
+		if c.op != nil && c.res.more {
+			continue
+		}
+		d.inFlight--
+		if c.op == nil {
+			continue
+		}
+		s := &d.slots[c.slot]
+		s.op = nil
+		s.gen++
+		d.free = append(d.free, c.slot)
+	}
+	for d.waiting.len() > 0 && len(d.free) > 0 {
+		d.start(d.waiting.pop())
+	}
+}
+
+// deliver calls the owners. The mutex is not held.
+func (d *Driver) deliver() int {
+	n := len(d.batch)
+	for i := range d.batch {
+		c := d.batch[i]
+		d.batch[i] = completion{}
+		switch {
+		case c.op != nil:
+			op := c.op
+			op.N, op.Err, op.More = c.res.n, c.res.err, c.res.more
+			op.NewSock, op.Data, op.BufID = c.res.sock, c.res.data, c.res.buf
+			op.End()
+		case c.file != nil:
+			c.file.InFlight = false
+			c.file.Owner.CompleteFile(c.file)
+		default:
+			c.job.InFlight = false
+			c.job.Owner.CompleteJob(c.job)
+		}
+		if d.isDead() {
+			return i + 1
+		}
+	}
+	return n
+}
+
+func (d *Driver) isDead() bool {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	return d.dead
+}
+
+// note folds a completion into the trace.
+func (w *World) note(d *Driver, c *completion) {
+	x := uint64(w.Now())
+	switch {
+	case w.opt.Mode == RealTime:
+		return
+	case c.op != nil:
+		x = mix(x) ^ uint64(c.op.Kind)<<32 ^ uint64(c.res.n)
+	case c.file != nil:
+		x = mix(x) ^ uint64(c.file.Kind)<<40
+	default:
+		x = mix(x) ^ 1<<48
+	}
+	if c.res.err != nil {
+		x ^= 1 << 63
+	}
+	w.trace = mix(w.trace ^ mix(x^uint64(d.id)<<56))
+}
+
+// fail is an error of the driver as a whole.
+func (d *Driver) fail(op string, err error) error {
+	return &aio.Error{Op: op, What: "sim driver", Off: -1, Err: err}
+}
+
+// Close ends the driver: operations in flight are forgotten after the writes
+// among them have reached the disk, files are closed, locks are free.
+func (d *Driver) Close() error {
+	d.w.mu.Lock()
+	if d.dead {
+		d.w.mu.Unlock()
+		return nil
+	}
+	for id := range d.slots {
+		s := &d.slots[id]
+		if s.op != nil && !s.over && s.op.Kind == aio.KindWrite {
+			d.finishWrite(s.op)
+		}
+	}
+	d.kill()
+	d.w.mu.Unlock()
+	d.helpers.wait()
+	return nil
+}
+
+// kill ends the driver at once: its events find nothing, its files are closed.
+func (d *Driver) kill() {
+	d.dead = true
+	for i, h := range d.files {
+		if h != nil {
+			d.w.closeInode(h.ino)
+			if h.lock {
+				h.ino.locked = false
+			}
+			d.files[i] = nil
+		}
+	}
+	d.w.forget(d)
+	d.helpers.kill()
+	d.kick()
+	d.w.cond.Broadcast()
+}
+
+// forget removes d from the list of the living.
+func (w *World) forget(d *Driver) {
+	for i, o := range w.drivers {
+		if o == d {
+			w.drivers = append(w.drivers[:i:i], w.drivers[i+1:]...)
+			return
+		}
+	}
+	invariant.Violated("sim: a driver is not in its world")
+}

@@ -1,0 +1,326 @@
+package sim
+
+import (
+	"io"
+	"syscall"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// fsys is the blocking filesystem. On a helper each of its calls is one step,
+// which the world schedules; elsewhere a call takes effect at once.
+type fsys struct {
+	w    *World
+	d    *Driver // nil for the world's own, which no crash ends
+	help *helper // nil outside a helper
+}
+
+// FS is the filesystem for code outside a driver: tests that prepare or inspect
+// the disk. It lives through crashes; files opened by it do not.
+func (w *World) FS() aio.FS { return &fsys{w: w} }
+
+// FS is the blocking filesystem of d's helpers.
+func (d *Driver) FS() aio.FS { return &fsys{w: d.w, d: d} }
+
+// step is taken at the start of every call. It returns with the mutex held, or
+// with an error.
+func (s *fsys) step(what, path string) error {
+	if s.help != nil && !s.help.park() {
+		return fsError(what, path, aio.ErrClosed)
+	}
+	s.w.mu.Lock()
+	if s.d != nil && s.d.dead {
+		s.w.mu.Unlock()
+		return fsError(what, path, aio.ErrClosed)
+	}
+	return nil
+}
+
+func fsError(what, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &aio.Error{Op: what, What: path, Off: -1, Err: err}
+}
+
+// do runs one step that yields nothing but an error.
+func (s *fsys) do(what, path string, f func() error) error {
+	if err := s.step(what, path); err != nil {
+		return err
+	}
+	defer s.w.mu.Unlock()
+	return fsError(what, path, f())
+}
+
+func (s *fsys) Open(path string, mode aio.OpenMode) (aio.FSFile, error) {
+	h, err := s.open(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (s *fsys) open(path string, mode aio.OpenMode) (*handle, error) {
+	h := &handle{fs: s, path: clean(path), mode: mode, epoch: s.w.age()}
+	err := s.do("open", path, func() (err error) {
+		h.ino, err = s.w.open(path, mode)
+		return err
+	})
+	return h, err
+}
+
+func (s *fsys) Rename(from, to string) error {
+	return s.do("rename", from, func() error { return s.w.rename(from, to) })
+}
+
+func (s *fsys) Remove(path string) error {
+	return s.do("remove", path, func() error { return s.w.remove(path) })
+}
+
+// RemoveAll removes what is below first, one name a step.
+func (s *fsys) RemoveAll(path string) error {
+	list, err := s.ReadDir(path)
+	switch {
+	case err == nil:
+		for _, e := range list {
+			if err := s.RemoveAll(path + "/" + e.Name); err != nil {
+				return err
+			}
+		}
+	case aio.IsNotExist(err):
+		return nil
+	case !isErrno(err, syscall.ENOTDIR):
+		return err
+	}
+	return s.Remove(path)
+}
+
+func (s *fsys) Mkdir(path string) error {
+	return s.do("mkdir", path, func() error { return s.w.mkdir(path) })
+}
+
+func (s *fsys) ReadDir(path string) (list []aio.DirEntry, err error) {
+	err = s.do("readdir", path, func() (err error) {
+		list, err = s.w.readDir(path)
+		return err
+	})
+	return list, err
+}
+
+func (s *fsys) SyncDir(path string) error {
+	return s.do("syncdir", path, func() error {
+		n, err := s.w.lookupDir(path)
+		if err == nil {
+			n.dev.syncNames(n)
+		}
+		return err
+	})
+}
+
+func (s *fsys) Lock(path string) (aio.FSFile, error) {
+	h, err := s.lock(path)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (s *fsys) lock(path string) (*handle, error) {
+	h := &handle{fs: s, path: clean(path), mode: aio.OpenWrite, epoch: s.w.age()}
+	err := s.do("lock", path, func() (err error) {
+		h.ino, err = s.w.open(path, aio.OpenWrite|aio.OpenCreate)
+		switch {
+		case err != nil:
+			return err
+		case h.ino.locked:
+			s.w.closeInode(h.ino)
+			return aio.ErrLocked
+		}
+		h.ino.locked, h.lock = true, true
+		return nil
+	})
+	return h, err
+}
+
+func (s *fsys) Stat(path string) (info aio.FSInfo, err error) {
+	err = s.do("statfs", path, func() error {
+		n, err := s.w.lookup(path)
+		if err == nil {
+			info = s.w.statFS(n.dev)
+		}
+		return err
+	})
+	return info, err
+}
+
+func (w *World) statFS(v *device) aio.FSInfo {
+	return aio.FSInfo{
+		TotalBytes: v.capacity,
+		FreeBytes:  max(0, v.capacity-v.used),
+		Type:       "sim",
+		Device:     v.id,
+		Mount:      w.mounts,
+		BootID:     w.boot,
+	}
+}
+
+// age is the world's epoch.
+func (w *World) age() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.epoch
+}
+
+// handle is an open file.
+type handle struct {
+	fs   *fsys
+	ino  *inode
+	path string
+	mode aio.OpenMode
+	lock bool
+	shut bool
+	// epoch is the world's when the file was opened: a handle ends with
+	// its process.
+	epoch uint64
+}
+
+func (h *handle) do(what string, f func() error) error {
+	return h.fs.do(what, h.path, func() error {
+		if h.shut || h.epoch != h.fs.w.epoch {
+			return aio.ErrClosed
+		}
+		return f()
+	})
+}
+
+// ReadAt reads from the file; it returns io.EOF where it ends.
+func (h *handle) ReadAt(b []byte, off int64) (n int, err error) {
+	err = h.do("read", func() (err error) {
+		if err := h.checkIO(b, off); err != nil {
+			return err
+		}
+		n, err = h.ino.readAt(b, off)
+		return err
+	})
+	if err == nil && n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (h *handle) WriteAt(b []byte, off int64) (n int, err error) {
+	err = h.do("write", func() error {
+		if h.mode&aio.OpenWrite == 0 {
+			return syscall.EBADF
+		}
+		if err := h.checkIO(b, off); err != nil {
+			return err
+		}
+		if !h.ino.dev.write(h.ino, b, off, false) {
+			return syscall.ENOSPC
+		}
+		n = len(b)
+		return nil
+	})
+	return n, err
+}
+
+func (h *handle) Size() (size int64, err error) {
+	err = h.do("stat", func() error {
+		size = h.ino.size
+		return nil
+	})
+	return size, err
+}
+
+func (h *handle) Sync() error {
+	return h.do("fsync", func() error {
+		h.ino.dev.flush(h.ino, h.ino.dev.seq)
+		return nil
+	})
+}
+
+func (h *handle) Truncate(size int64) error {
+	return h.do("truncate", func() error {
+		switch {
+		case size < 0, h.mode&aio.OpenWrite == 0:
+			return syscall.EINVAL
+		case size != h.ino.size && !h.ino.dev.resize(h.ino, size):
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+}
+
+func (h *handle) Allocate(off, n int64) error {
+	return h.do("allocate", func() error {
+		switch {
+		case off < 0 || n <= 0:
+			return syscall.EINVAL
+		case h.mode&aio.OpenWrite == 0:
+			return syscall.EBADF
+		case off+n > h.ino.size && !h.ino.dev.resize(h.ino, off+n):
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+}
+
+func (h *handle) Close() error {
+	return h.do("close", func() error {
+		h.close()
+		return nil
+	})
+}
+
+func (h *handle) close() {
+	h.shut = true
+	if h.lock {
+		h.ino.locked = false
+	}
+	h.fs.w.closeInode(h.ino)
+}
+
+// handle is the open file that f means, or nil.
+func (d *Driver) handle(f aio.File) *handle {
+	if f < 0 || int(f) >= len(d.files) {
+		return nil
+	}
+	return d.files[f]
+}
+
+// install gives h a place in the table of open files.
+func (d *Driver) install(h *handle) (aio.File, error) {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	if d.dead {
+		return aio.NoFile, aio.ErrClosed
+	}
+	for i, o := range d.files {
+		if o == nil {
+			d.files[i] = h
+			return aio.File(i), nil
+		}
+	}
+	h.close()
+	return aio.NoFile, syscall.EMFILE
+}
+
+// remove takes f out of the table.
+func (d *Driver) remove(f aio.File) *handle {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	h := d.handle(f)
+	if h == nil {
+		return nil
+	}
+	for i := range d.slots {
+		op := d.slots[i].op
+		if op != nil && !d.slots[i].over && op.File == f && op.Kind <= aio.KindFdatasync {
+			invariant.Violated("sim: a file was closed with operations in flight")
+		}
+	}
+	d.files[f] = nil
+	return h
+}
