@@ -1,0 +1,95 @@
+# Works with GNU make 3.81 and later; needs Go, git and a POSIX shell, nothing
+# else. No target calls make again.
+
+# giouring, which only uring imports, reaches into the runtime by linkname. Go
+# links that only when told so; packages that do not import it are not changed
+# by the flag. What the environment or "go env -w" has set is kept.
+LINKFLAG := -checklinkname=0
+override GOFLAGS := $(strip $(or $(GOFLAGS),$(shell go env GOFLAGS)))
+ifeq (,$(findstring $(LINKFLAG),$(GOFLAGS)))
+override GOFLAGS := $(strip $(GOFLAGS) -ldflags=$(LINKFLAG))
+endif
+export GOFLAGS
+export CGO_ENABLED := 0
+
+# What a target can be told on the command line.
+FILE     ?=
+CYCLES   ?= 300
+FUZZTIME ?= 30s
+ROUNDS   ?= 2000x
+BENCH    ?=
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Directories of modules inside the module: they have tests that the root's
+# go.mod must not pay for.
+NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
+
+# Packages of the root module below test/ start the binary or touch the machine;
+# their results are not cached.
+UNIT = go list ./... | grep -v '/mqd/test/'
+RIGS = go list ./... | grep '/mqd/test/'
+
+.PHONY: help build demo test race check fuzz fuzz-smoke crash bench clean
+.DEFAULT_GOAL := help
+
+help: ## print this text
+	@echo 'make TARGET [VARIABLE=value ...]'
+	@echo
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS='|' read -r name text; do printf '  %-11s %s\n' "$$name" "$$text"; done
+
+build: ## build bin/mqd, a static binary
+	go build -trimpath -ldflags '$(LINKFLAG) -s -w -X main.version=$(VERSION)' -o bin/mqd ./cmd/mqd
+
+demo: build ## send a file through a real broker, kill it, check every byte; FILE= for your own
+	./test/demo/run.sh "$(FILE)"
+
+test: ## run all tests
+	@set -e; pkgs=$$($(UNIT)); go test -timeout 10m $$pkgs
+	@set -e; for dir in $$($(NESTED)); do \
+		echo "# module in $$dir"; (cd "$$dir" && go test -count=1 -timeout 10m ./...); \
+	done
+	@set -e; pkgs=$$($(RIGS) || true); [ -z "$$pkgs" ] || go test -count=1 -timeout 20m $$pkgs
+
+# The race detector is C code: this is the one target that needs a compiler. The
+# tag adds the checks that walk data, which the other targets leave out.
+race: ## run all tests of the root module under the race detector
+	@if command -v "$$(go env CC)" >/dev/null 2>&1; then \
+		CGO_ENABLED=1 go test -race -tags invariants -timeout 20m ./...; \
+	else \
+		echo 'SKIPPED: no C compiler'; \
+	fi
+
+check: ## check format, vet, layers, tidiness, documents, and that the client builds alone
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
+	go vet ./...
+	@set -e; for dir in $$($(NESTED)); do echo "go vet ./... in $$dir"; (cd "$$dir" && go vet ./...); done
+	go test -timeout 2m ./internal/...
+	@if [ -d client ]; then echo 'go build ./client, without flags and for darwin'; \
+		GOFLAGS= go build ./client && GOFLAGS= GOOS=darwin go build ./client; fi
+
+# Finds every fuzz target, in nested modules too, and runs one after another.
+define run_fuzz
+@set -e; grep -rl --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*([a-z_]* \*testing\.F)' . | sort | while read -r file; do \
+	for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)([a-z_]* \*testing\.F).*/\1/p' "$$file"); do \
+		echo "# $$name in $$file"; \
+		(cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(1) -timeout 60m . </dev/null); \
+	done; \
+done
+endef
+
+fuzz: ## run every fuzz target for FUZZTIME (30s) each
+	$(call run_fuzz,$(FUZZTIME))
+
+fuzz-smoke: ## run every fuzz target for ROUNDS (2000x) inputs each
+	$(call run_fuzz,$(ROUNDS))
+
+crash: ## kill a broker under load and restart it, CYCLES (300) times
+	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES)
+
+bench: build ## measure this machine's floors and the broker against them; BENCH= for flags
+	bin/mqd bench all $(BENCH)
+
+clean: ## remove what was built
+	rm -rf bin demo-data coverage.out
