@@ -61,6 +61,7 @@ func TestCheckFindsViolations(t *testing.T) {
 		{"uring in the engine", "engine/a_test.go", []string{"./uring"}, "picks a driver"},
 		{"uring in bench", "bench/a.go", []string{"./uring"}, "picks a driver"},
 		{"simulator in the engine", "engine/a.go", []string{"./engine/aio/sim"}, "simulator"},
+		{"blocking files in the engine", "engine/a.go", []string{"./engine/aio/hostfs"}, "it blocks"},
 		{"rig in production code", "engine/aio/sim/a.go", []string{"./engine/aio/aiotest"}, "conformance"},
 		{"rules in production code", "cmd/mqd/a.go", []string{"./internal/layers"}, "for tests"},
 		{"unsafe", "engine/journal/a.go", []string{"unsafe"}, "unsafe"},

@@ -16,8 +16,8 @@ var Repanics = []string{}
 // per connection or request.
 var MayGo = []string{
 	"admin", "bench", "client", "cmd/...", "tuning", "test/...",
-	"engine/shard",                                                     // the loops
-	"uring", "engine/aio", "engine/aio/portable", "engine/aio/aiotest", // helpers
+	"engine/shard",                                                                   // the loops
+	"uring", "engine/aio/portable", "engine/aio/aiotest", "engine/aio/sim/helper.go", // helpers
 }
 
 // ChannelFiles are the files of data-path packages that may use channels.
