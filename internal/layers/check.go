@@ -138,10 +138,12 @@ func (r Rules) excepted(f File, path string) bool {
 	return false
 }
 
-// Unused returns the exceptions that no file makes use of.
+// Unused returns the exceptions that no file makes use of. A package may have
+// them before it exists, as it has its row in the table.
 func (r Rules) Unused(files []File) []Exception {
-	used := map[Exception]bool{}
+	used, dirs := map[Exception]bool{}, map[string]bool{}
 	for _, f := range files {
+		dirs[f.Dir()] = true
 		for _, imp := range f.Imports {
 			for _, e := range r.Exceptions {
 				if e.File == f.Path && e.Import == imp.Path {
@@ -152,7 +154,7 @@ func (r Rules) Unused(files []File) []Exception {
 	}
 	var unused []Exception
 	for _, e := range r.Exceptions {
-		if !used[e] {
+		if !used[e] && dirs[File{Path: e.File}.Dir()] {
 			unused = append(unused, e)
 		}
 	}

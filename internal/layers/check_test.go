@@ -136,6 +136,14 @@ func TestAnExceptionHoldsForItsFileAndImportOnly(t *testing.T) {
 	}
 }
 
+func TestAnExceptionMayComeBeforeItsPackage(t *testing.T) {
+	rules := Repo()
+	rules.Exceptions = []Exception{{"engine/a.go", "sync", "test"}}
+	if got := rules.Unused([]File{source(t, "batch/a.go")}); len(got) != 0 {
+		t.Errorf("package engine has no files, but: %v", got)
+	}
+}
+
 func TestAViolationCarriesItsLine(t *testing.T) {
 	got := Repo().Check([]File{source(t, "engine/a.go", "fmt", "os")})
 	if len(got) != 1 || got[0].Line != 3 {
