@@ -130,17 +130,14 @@ func (it *Iterator) parse() bool {
 	if headers == 0 && p != end {
 		return it.reject("bytes after the record", p, int64(p), int64(end))
 	}
-	it.rec = RecordView{
-		Offset:      it.base + int64(delta),
-		Timestamp:   it.baseTime + ts,
-		Key:         key,
-		Value:       value,
-		headers:     b[p:],
-		headerCount: headers,
-	}
+	r := &it.rec
+	r.Offset = it.base + int64(delta)
+	r.Timestamp = it.baseTime + ts
 	if it.appended {
-		it.rec.Timestamp = it.appendTime
+		r.Timestamp = it.appendTime
 	}
+	r.Key, r.Value = key, value
+	r.headers, r.headerCount = b[p:], headers
 	it.p = end
 	it.last = delta
 	it.index++

@@ -57,10 +57,9 @@ func varint32(b []byte, p int) (int32, int) {
 	if p < len(b) && b[p] < 0x80 {
 		return unzigzag32(uint32(b[p])), p + 1
 	}
-	return varint32Slow(b, p)
-}
-
-func varint32Slow(b []byte, p int) (int32, int) {
+	if p+1 < len(b) && b[p+1] < 0x80 {
+		return unzigzag32(uint32(b[p]&0x7f) | uint32(b[p+1])<<7), p + 2
+	}
 	var u uint32
 	for i := range maxVarint32 {
 		if p+i >= len(b) {
@@ -83,10 +82,9 @@ func varint64(b []byte, p int) (int64, int) {
 	if p < len(b) && b[p] < 0x80 {
 		return unzigzag64(uint64(b[p])), p + 1
 	}
-	return varint64Slow(b, p)
-}
-
-func varint64Slow(b []byte, p int) (int64, int) {
+	if p+1 < len(b) && b[p+1] < 0x80 {
+		return unzigzag64(uint64(b[p]&0x7f) | uint64(b[p+1])<<7), p + 2
+	}
 	var u uint64
 	for i := range maxVarint64 {
 		if p+i >= len(b) {
