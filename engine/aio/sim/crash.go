@@ -12,7 +12,7 @@ type Keep uint8
 const (
 	// KeepNone loses all of it.
 	KeepNone Keep = iota
-	// KeepAll loses nothing but what was in flight.
+	// KeepAll loses nothing; writes in flight have reached the disk as well.
 	KeepAll
 	// KeepRandom keeps each sector and each change with a probability that is
 	// drawn for the crash.
@@ -35,9 +35,8 @@ func (w *World) Crash(keep Keep) {
 			f.handle.ino.dev.append(f.handle.ino, f.data, f.off, false)
 		}
 	}
-	cut := w.newCut(keep)
 	for _, v := range w.devices {
-		v.powerCut(cut)
+		v.powerCut(w.newCut(keep, v))
 	}
 	w.restoreTree()
 	w.reboot()
@@ -116,49 +115,53 @@ func (w *World) killDrivers() {
 			i++
 		}
 	}
+	for _, s := range w.net.socks {
+		if s != nil && s.side == server {
+			s.die()
+		}
+	}
 }
 
-// cut decides, one after the other, what survives.
+// cut decides what of one device survives.
 type cut struct {
 	keep     Keep
 	rng      *random
-	permille int64
-	left     int64 // KeepPrefix: sectors still to keep
-	names    int64 // KeepPrefix: transactions still to keep
+	permille int64  // KeepRandom: how many
+	seq      uint64 // KeepPrefix: the newest record that is kept, in part
+	tx       uint64 // KeepPrefix: the newest change of names that is kept
 }
 
-func (w *World) newCut(keep Keep) *cut {
+func (w *World) newCut(keep Keep, v *device) *cut {
 	c := &cut{keep: keep, rng: &w.rng, permille: w.rng.below(1001)}
-	var sectors, names int64
-	for _, v := range w.devices {
-		for i := range v.log {
-			sectors += (v.log[i].n + sectorSize - 1) / sectorSize
-		}
-		names += int64(len(v.names))
+	if len(v.log) > 0 {
+		c.seq = v.log[w.rng.below(int64(len(v.log)))].seq
 	}
-	c.left, c.names = w.rng.below(sectors+1), w.rng.below(names+1)
+	if n := w.rng.below(int64(len(v.names)) + 1); n > 0 {
+		c.tx = v.names[n-1].tx
+	}
 	return c
 }
 
-func (c *cut) sector() bool {
+// keeps decides about something that cannot be kept in part.
+func (c *cut) keeps(seq, newest uint64) bool {
 	switch c.keep {
 	case KeepAll:
 		return true
 	case KeepRandom:
 		return c.rng.chance(c.permille)
 	case KeepPrefix:
-		c.left--
-		return c.left >= 0
+		return seq <= newest
 	}
 	return false
 }
 
-func (c *cut) name() bool {
-	if c.keep == KeepPrefix {
-		c.names--
-		return c.names >= 0
+// sectors returns the decision about each of n sectors of the record seq.
+func (c *cut) sectors(seq uint64, n int64) func(i int64) bool {
+	if c.keep == KeepPrefix && seq == c.seq {
+		end := c.rng.below(n + 1)
+		return func(i int64) bool { return i < end }
 	}
-	return c.sector()
+	return func(int64) bool { return c.keeps(seq, c.seq) }
 }
 
 // powerCut leaves on the device what c keeps.
@@ -185,7 +188,7 @@ func (v *device) powerCut(c *cut) {
 	last, kept := uint64(0), false
 	v.commitNames(func(tx uint64) bool {
 		if tx != last {
-			last, kept = tx, c.name()
+			last, kept = tx, c.keeps(tx, c.tx)
 		}
 		return kept
 	})
@@ -198,7 +201,7 @@ func (v *device) powerCut(c *cut) {
 func (f *inode) cutSize(c *cut) uint64 {
 	last := uint64(0)
 	for _, s := range f.sizes {
-		if !c.sector() {
+		if !c.keeps(s.seq, c.seq) {
 			break
 		}
 		f.durSize, last = s.size, s.seq
@@ -210,10 +213,12 @@ func (f *inode) cutSize(c *cut) uint64 {
 // applySectors puts those sectors of the record on the medium that c keeps.
 func (r *record) applySectors(c *cut) {
 	r.ino.logged--
+	first := r.off / sectorSize
+	keeps := c.sectors(r.seq, (r.off+r.n-1)/sectorSize-first+1)
 	for at := int64(0); at < r.n; {
 		n := min(r.n-at, sectorSize-(r.off+at)%sectorSize)
 		switch {
-		case !c.sector():
+		case !keeps((r.off+at)/sectorSize - first):
 		case r.data == nil:
 			r.ino.dur.zero(r.off+at, r.off+at+n)
 		default:

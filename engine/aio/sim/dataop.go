@@ -32,6 +32,8 @@ func (d *Driver) accept(s *slot) int64 {
 			s.mark = h.ino.dev.seq
 		}
 		return w.draw(w.opt.Latency.Flush)
+	case aio.KindSend:
+		d.acceptSend(s)
 	}
 	return w.draw(w.opt.Latency.Call)
 }
@@ -43,20 +45,34 @@ func (d *Driver) checkMemory(b []byte) {
 }
 
 // perform does the operation in slot id, whose time has come.
-func (d *Driver) perform(id uint32) {
+func (d *Driver) perform(id uint32, subj *subject) {
 	s := &d.slots[id]
-	switch op := s.op; op.Kind {
+	op := s.op
+	var fault *Fault
+	if len(d.w.faults) > 0 {
+		fault = d.w.strike(subj)
+	}
+	switch op.Kind {
 	case aio.KindRead:
-		n, err := d.read(op)
+		n, err := d.read(op, fault)
 		d.finish(id, result{n: n, err: err})
 	case aio.KindWrite:
 		if crc32.Checksum(op.Buf, castagnoli) != s.crc {
 			invariant.Violated("sim: memory under a write was changed")
 		}
-		n, err := d.write(op)
-		d.finish(id, result{n: n, err: err})
+		if err := d.write(op, fault); err != nil || op.Drv.Done == len(op.Buf) {
+			d.finish(id, result{n: op.Drv.Done, err: err})
+			return
+		}
+		d.w.at(d.w.draw(d.w.opt.Latency.Write), event{kind: evOp, d: d, slot: id, gen: s.gen})
 	case aio.KindFdatasync:
-		d.finish(id, result{err: d.fdatasync(op, s.mark)})
+		d.finish(id, result{err: d.fdatasync(op, s.mark, fault)})
+	case aio.KindAccept, aio.KindRecv, aio.KindSend, aio.KindShutdown, aio.KindCloseSock:
+		if fault != nil && fault.Effect == Fail {
+			d.finish(id, result{sock: aio.NoSock, err: sockError(sockOps[op.Kind], op.Sock, fault.Err)})
+			return
+		}
+		d.performSock(id)
 	default:
 		d.finish(id, result{err: &aio.Error{Op: "submit", What: "operation", Off: -1, Err: syscall.EINVAL}})
 	}
@@ -84,13 +100,16 @@ func (h *handle) checkIO(buf []byte, off int64) error {
 	return nil
 }
 
-func (d *Driver) read(op *aio.Op) (int, error) {
+func (d *Driver) read(op *aio.Op, fault *Fault) (int, error) {
 	h := d.handle(op.File)
 	if h == nil {
 		return 0, opError("read", op, syscall.EBADF)
 	}
 	if err := h.checkIO(op.Buf, op.Off); err != nil {
 		return 0, opError("read", op, err)
+	}
+	if fault != nil {
+		return 0, opError("read", op, fault.Err)
 	}
 	n, err := h.ino.readAt(op.Buf, op.Off)
 	if err != nil {
@@ -109,45 +128,83 @@ func (f *inode) readAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (d *Driver) write(op *aio.Op) (int, error) {
+// write performs a part of a write: all of it, but for a fault.
+func (d *Driver) write(op *aio.Op, fault *Fault) error {
 	h := d.handle(op.File)
 	if h == nil || h.mode&aio.OpenWrite == 0 {
-		return 0, opError("write", op, syscall.EBADF)
+		return opError("write", op, syscall.EBADF)
 	}
 	if err := h.checkIO(op.Buf, op.Off); err != nil {
-		return 0, opError("write", op, err)
+		return opError("write", op, err)
 	}
-	if len(op.Buf) == 0 {
-		return 0, opError("write", op, aio.ErrShort)
+	dsync := op.Flags&aio.FlagDSYNC != 0
+	data, off := op.Buf[op.Drv.Done:], op.Off+int64(op.Drv.Done)
+	at, err := d.w.spoil(h, fault, &data, off, &dsync)
+	switch {
+	case err != nil:
+		return opError("write", op, err)
+	case len(data) == 0:
+		return opError("write", op, aio.ErrShort)
+	case !d.w.put(h, data, at, dsync):
+		return opError("write", op, syscall.ENOSPC)
 	}
-	if !d.finishWrite(op) {
-		return 0, opError("write", op, syscall.ENOSPC)
-	}
-	return len(op.Buf), nil
+	op.Drv.Done += len(data)
+	return nil
 }
 
-// finishWrite puts the bytes of a write on the disk; false when it is full.
-func (d *Driver) finishWrite(op *aio.Op) bool {
-	h := d.handle(op.File)
-	if h == nil || h.checkIO(op.Buf, op.Off) != nil {
-		return true
+// spoil applies a fault to a write of data at off; it returns where the write
+// goes instead, or why it fails.
+func (w *World) spoil(h *handle, fault *Fault, data *[]byte, off int64, dsync *bool) (int64, error) {
+	if fault == nil {
+		return off, nil
 	}
+	switch fault.Effect {
+	case Fail:
+		if fault.Err == syscall.EIO {
+			w.tear(h, *data, off)
+		}
+		return off, fault.Err
+	case Shorten:
+		*data = (*data)[:max(0, min(fault.Bytes, int64(len(*data))))]
+	case Lie:
+		*dsync = false
+	case Misdirect:
+		return off + fault.Bytes, nil
+	}
+	return off, nil
+}
+
+// put brings bytes to the disk; false when it is full.
+func (w *World) put(h *handle, data []byte, off int64, dsync bool) bool {
 	v := h.ino.dev
-	dsync := op.Flags&aio.FlagDSYNC != 0
-	if !v.write(h.ino, op.Buf, op.Off, dsync) {
+	if !v.write(h.ino, data, off, dsync) {
 		return false
 	}
-	if dsync && d.w.opt.DSYNC == DSYNCFlushes {
+	if dsync && w.opt.DSYNC == DSYNCFlushes {
 		v.flush(h.ino, v.seq)
 	}
 	return true
 }
 
-func (d *Driver) fdatasync(op *aio.Op, mark uint64) error {
+func (d *Driver) fdatasync(op *aio.Op, mark uint64, fault *Fault) error {
 	h := d.handle(op.File)
 	if h == nil {
 		return opError("fdatasync", op, syscall.EBADF)
 	}
-	h.ino.dev.flush(h.ino, mark)
+	if err := d.w.flush(h, mark, fault); err != nil {
+		return opError("fdatasync", op, err)
+	}
+	return nil
+}
+
+// flush flushes the device of h, or fails to.
+func (w *World) flush(h *handle, mark uint64, fault *Fault) error {
+	switch {
+	case fault == nil:
+		h.ino.dev.flush(h.ino, mark)
+	case fault.Effect == Fail:
+		h.ino.dev.failFlush(h.ino, mark, &w.rng)
+		return fault.Err
+	}
 	return nil
 }

@@ -8,13 +8,12 @@ type inode struct {
 	dir *directory // nil for a file
 
 	// cur is what a read sees, dur what is on the medium. They differ where
-	// the device's log has records, or where a failed flush lost some.
+	// the device's log has records, and where a failed flush has lost some.
 	cur, dur      content
 	size, durSize int64
 	sizes         []sizeChange // changes of size that no sync has covered
 	shrink        uint64       // seq of the oldest shrinking one among them, or 0
 	logged        int          // records in the device's log
-	lost          bool         // a failed flush has lost records
 
 	links, opens int
 	locked       bool

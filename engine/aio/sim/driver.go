@@ -20,17 +20,19 @@ const (
 
 // Driver is a driver of a world. See [aio.Driver].
 type Driver struct {
-	w    *World
-	id   int
-	side side
-	opt  aio.Options
-	rng  random
-	wake chan struct{} // RealTime: ends a blocking Poll
+	w     *World
+	id    int
+	side  side
+	opt   aio.Options
+	rng   random
+	wake  chan struct{} // RealTime: ends a blocking Poll
+	alarm *time.Timer   // RealTime: the end of its wait
 
 	// Guarded by the world's mutex.
 	dead     bool
 	woken    bool
-	until    int64 // a Poll waits until then; 0 when none does
+	until    int64 // end of the newest Poll that waits
+	spun     int64 // time of the newest Poll that did not
 	slots    []slot
 	free     []uint32
 	waiting  queue[*aio.Op] // submitted, and no slot free
@@ -38,11 +40,15 @@ type Driver struct {
 	inFlight int
 	files    []*handle
 	memory   memory
+	pool     pool
 	helpers  helpers
 
 	// batch is what the Poll in progress delivers.
 	batch []completion
 }
+
+// noSlot marks an operation that waits for a slot.
+const noSlot = ^uint32(0)
 
 // slot is an operation in flight.
 type slot struct {
@@ -89,6 +95,7 @@ func (w *World) open1(o aio.Options, on side) *Driver {
 	d := &Driver{
 		w: w, id: w.opened, side: on, opt: o,
 		rng:   random(w.rng.next()),
+		spun:  never,
 		wake:  make(chan struct{}, 1),
 		slots: make([]slot, o.Entries),
 		files: make([]*handle, o.Files),
@@ -96,6 +103,10 @@ func (w *World) open1(o aio.Options, on side) *Driver {
 	}
 	for i := range d.slots {
 		d.free = append(d.free, uint32(len(d.slots)-1-i))
+	}
+	d.pool.init(o.RecvBuffers, o.RecvBufferBytes)
+	if w.opt.Mode == RealTime {
+		d.alarm = time.NewTimer(time.Hour)
 	}
 	w.drivers = append(w.drivers, d)
 	return d
@@ -130,6 +141,7 @@ func (d *Driver) Submit(op *aio.Op) {
 	}
 	d.inFlight++
 	if len(d.free) == 0 {
+		op.Drv.Slot = noSlot
 		d.waiting.push(op)
 		return
 	}
@@ -187,14 +199,14 @@ func (d *Driver) Poll(wait time.Duration) (int, error) {
 	}
 	w.runDue()
 	if wait > 0 {
-		d.until = w.Now() + int64(min(wait, time.Hour))
+		d.until, d.spun = w.Now()+int64(min(wait, time.Hour)), never
 		if w.opt.Mode == Virtual {
 			d.blockVirtual()
 		} else {
 			d.blockReal()
 		}
-		d.until = 0
 	} else {
+		d.until, d.spun = 0, w.Now()
 		w.arm()
 	}
 	d.woken = d.woken && wait <= 0
@@ -210,6 +222,10 @@ func (d *Driver) Poll(wait time.Duration) (int, error) {
 // hasWork reports whether a blocking Poll has a reason to end.
 func (d *Driver) hasWork() bool { return d.ready.len() > 0 || d.woken || d.dead }
 
+// spinTime is for how long, in virtual nanoseconds, a driver counts as spinning
+// after a Poll that did not wait.
+const spinTime = 100_000
+
 // blockVirtual moves time from event to event until d has work, until it has
 // waited enough, or until another driver is to be polled.
 func (d *Driver) blockVirtual() {
@@ -217,7 +233,13 @@ func (d *Driver) blockVirtual() {
 	for !d.hasWork() {
 		stop, mine := d.until, true
 		for _, o := range w.drivers {
-			if o != d && o.until != 0 && o.until < stop && o.until > w.Now() {
+			if o == d {
+				continue
+			}
+			if o.spun != never && w.Now()-o.spun < spinTime {
+				return
+			}
+			if o.until < stop && o.until > w.Now() {
 				stop, mine = o.until, false
 			}
 		}
@@ -281,7 +303,7 @@ func (d *Driver) collect() {
 			continue
 		}
 		d.inFlight--
-		if c.op == nil {
+		if c.op == nil || c.slot == noSlot {
 			continue
 		}
 		s := &d.slots[c.slot]
@@ -304,7 +326,10 @@ func (d *Driver) deliver() int {
 		case c.op != nil:
 			op := c.op
 			op.N, op.Err, op.More = c.res.n, c.res.err, c.res.more
-			op.NewSock, op.Data, op.BufID = c.res.sock, c.res.data, c.res.buf
+			op.Data, op.BufID = c.res.data, c.res.buf
+			if op.Kind == aio.KindAccept {
+				op.NewSock = c.res.sock
+			}
 			op.End()
 		case c.file != nil:
 			c.file.InFlight = false
@@ -360,8 +385,8 @@ func (d *Driver) Close() error {
 	}
 	for id := range d.slots {
 		s := &d.slots[id]
-		if s.op != nil && !s.over && s.op.Kind == aio.KindWrite {
-			d.finishWrite(s.op)
+		if s.op != nil && !s.over && s.op.Kind == aio.KindWrite && d.write(s.op, nil) != nil {
+			continue // it would have failed: nobody hears of it
 		}
 	}
 	d.kill()
@@ -383,6 +408,7 @@ func (d *Driver) kill() {
 		}
 	}
 	d.w.forget(d)
+	d.w.disarm(d)
 	d.helpers.kill()
 	d.kick()
 	d.w.cond.Broadcast()

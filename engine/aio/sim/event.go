@@ -8,18 +8,32 @@ const (
 	evOp eventKind = iota
 	// evHelper lets a helper take its next step.
 	evHelper
+	// evCancel ends the socket operation in a slot of a driver.
+	evCancel
+	// evConnect brings the connection other to the listener sock.
+	evConnect
+	// evArrive makes the bytes up to pos available at sock.
+	evArrive
+	// evFin ends the stream that comes to sock.
+	evFin
+	// evReset breaks the connection at sock.
+	evReset
 )
 
 // event is something that happens at a time. Events of the same time happen in
 // the order in which they were made.
 type event struct {
-	at   int64 // nanoseconds of the world's clock
-	seq  uint64
-	kind eventKind
-	d    *Driver
-	slot uint32
-	gen  uint32
-	help *helper
+	at    int64 // nanoseconds of the world's clock
+	seq   uint64
+	kind  eventKind
+	d     *Driver
+	slot  uint32
+	gen   uint32
+	help  *helper
+	sock  *sock
+	other *sock
+	freed bool // let go by a hold
+	pos   uint64
 }
 
 func (e *event) before(o *event) bool {

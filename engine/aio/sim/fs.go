@@ -23,18 +23,31 @@ func (w *World) FS() aio.FS { return &fsys{w: w} }
 // FS is the blocking filesystem of d's helpers.
 func (d *Driver) FS() aio.FS { return &fsys{w: d.w, d: d} }
 
-// step is taken at the start of every call. It returns with the mutex held, or
-// with an error.
-func (s *fsys) step(what, path string) error {
-	if s.help != nil && !s.help.park() {
-		return fsError(what, path, aio.ErrClosed)
+// step is taken at the start of every call. It returns with the mutex held and
+// with the fault that is to strike, or with an error.
+func (s *fsys) step(op Ops, what, path, more string) (*Fault, error) {
+	subj := subject{op: op, d: s.d, path: clean(path)}
+	if more != "" {
+		subj.more = clean(more)
+	}
+	if s.help != nil {
+		s.help.next = subj
+		if !s.help.park() {
+			return nil, fsError(what, path, aio.ErrClosed)
+		}
 	}
 	s.w.mu.Lock()
-	if s.d != nil && s.d.dead {
-		s.w.mu.Unlock()
-		return fsError(what, path, aio.ErrClosed)
+	if s.d == nil {
+		return nil, nil // the world's own: trouble is not for the test itself
 	}
-	return nil
+	if s.w.opt.Mode == RealTime {
+		s.w.holdHere(&subj)
+	}
+	if s.d.dead {
+		s.w.mu.Unlock()
+		return nil, fsError(what, path, aio.ErrClosed)
+	}
+	return s.w.strike(&subj), nil
 }
 
 func fsError(what, path string, err error) error {
@@ -44,12 +57,20 @@ func fsError(what, path string, err error) error {
 	return &aio.Error{Op: what, What: path, Off: -1, Err: err}
 }
 
-// do runs one step that yields nothing but an error.
-func (s *fsys) do(what, path string, f func() error) error {
-	if err := s.step(what, path); err != nil {
+// do runs one step; a fault fails it before anything has happened.
+func (s *fsys) do(op Ops, what, path string, f func() error) error {
+	return s.do2(op, what, path, "", f)
+}
+
+func (s *fsys) do2(op Ops, what, path, more string, f func() error) error {
+	fault, err := s.step(op, what, path, more)
+	if err != nil {
 		return err
 	}
 	defer s.w.mu.Unlock()
+	if fault != nil && fault.Effect == Fail {
+		return fsError(what, path, fault.Err)
+	}
 	return fsError(what, path, f())
 }
 
@@ -63,7 +84,7 @@ func (s *fsys) Open(path string, mode aio.OpenMode) (aio.FSFile, error) {
 
 func (s *fsys) open(path string, mode aio.OpenMode) (*handle, error) {
 	h := &handle{fs: s, path: clean(path), mode: mode, epoch: s.w.age()}
-	err := s.do("open", path, func() (err error) {
+	err := s.do(Opens, "open", path, func() (err error) {
 		h.ino, err = s.w.open(path, mode)
 		return err
 	})
@@ -71,11 +92,11 @@ func (s *fsys) open(path string, mode aio.OpenMode) (*handle, error) {
 }
 
 func (s *fsys) Rename(from, to string) error {
-	return s.do("rename", from, func() error { return s.w.rename(from, to) })
+	return s.do2(Renames, "rename", from, to, func() error { return s.w.rename(from, to) })
 }
 
 func (s *fsys) Remove(path string) error {
-	return s.do("remove", path, func() error { return s.w.remove(path) })
+	return s.do(Removes, "remove", path, func() error { return s.w.remove(path) })
 }
 
 // RemoveAll removes what is below first, one name a step.
@@ -97,11 +118,11 @@ func (s *fsys) RemoveAll(path string) error {
 }
 
 func (s *fsys) Mkdir(path string) error {
-	return s.do("mkdir", path, func() error { return s.w.mkdir(path) })
+	return s.do(Mkdirs, "mkdir", path, func() error { return s.w.mkdir(path) })
 }
 
 func (s *fsys) ReadDir(path string) (list []aio.DirEntry, err error) {
-	err = s.do("readdir", path, func() (err error) {
+	err = s.do(ReadDirs, "readdir", path, func() (err error) {
 		list, err = s.w.readDir(path)
 		return err
 	})
@@ -109,7 +130,7 @@ func (s *fsys) ReadDir(path string) (list []aio.DirEntry, err error) {
 }
 
 func (s *fsys) SyncDir(path string) error {
-	return s.do("syncdir", path, func() error {
+	return s.do(DirSyncs, "syncdir", path, func() error {
 		n, err := s.w.lookupDir(path)
 		if err == nil {
 			n.dev.syncNames(n)
@@ -128,7 +149,7 @@ func (s *fsys) Lock(path string) (aio.FSFile, error) {
 
 func (s *fsys) lock(path string) (*handle, error) {
 	h := &handle{fs: s, path: clean(path), mode: aio.OpenWrite, epoch: s.w.age()}
-	err := s.do("lock", path, func() (err error) {
+	err := s.do(Locks, "lock", path, func() (err error) {
 		h.ino, err = s.w.open(path, aio.OpenWrite|aio.OpenCreate)
 		switch {
 		case err != nil:
@@ -144,7 +165,7 @@ func (s *fsys) lock(path string) (*handle, error) {
 }
 
 func (s *fsys) Stat(path string) (info aio.FSInfo, err error) {
-	err = s.do("statfs", path, func() error {
+	err = s.do(Stats, "statfs", path, func() error {
 		n, err := s.w.lookup(path)
 		if err == nil {
 			info = s.w.statFS(n.dev)
@@ -185,10 +206,24 @@ type handle struct {
 	epoch uint64
 }
 
-func (h *handle) do(what string, f func() error) error {
-	return h.fs.do(what, h.path, func() error {
-		if h.shut || h.epoch != h.fs.w.epoch {
-			return aio.ErrClosed
+// do runs one step on the open file; f deals with the fault, if any.
+func (h *handle) do(op Ops, what string, f func(*Fault) error) error {
+	fault, err := h.fs.step(op, what, h.path, "")
+	if err != nil {
+		return err
+	}
+	defer h.fs.w.mu.Unlock()
+	if h.shut || h.epoch != h.fs.w.epoch {
+		return fsError(what, h.path, aio.ErrClosed)
+	}
+	return fsError(what, h.path, f(fault))
+}
+
+// simple is do for a step that a fault fails before anything has happened.
+func (h *handle) simple(op Ops, what string, f func() error) error {
+	return h.do(op, what, func(fault *Fault) error {
+		if fault != nil && fault.Effect == Fail {
+			return fault.Err
 		}
 		return f()
 	})
@@ -196,7 +231,7 @@ func (h *handle) do(what string, f func() error) error {
 
 // ReadAt reads from the file; it returns io.EOF where it ends.
 func (h *handle) ReadAt(b []byte, off int64) (n int, err error) {
-	err = h.do("read", func() (err error) {
+	err = h.simple(Reads, "read", func() (err error) {
 		if err := h.checkIO(b, off); err != nil {
 			return err
 		}
@@ -209,25 +244,35 @@ func (h *handle) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
+// WriteAt writes to the file. A short write is one step; the rest is another.
 func (h *handle) WriteAt(b []byte, off int64) (n int, err error) {
-	err = h.do("write", func() error {
-		if h.mode&aio.OpenWrite == 0 {
-			return syscall.EBADF
-		}
-		if err := h.checkIO(b, off); err != nil {
-			return err
-		}
-		if !h.ino.dev.write(h.ino, b, off, false) {
-			return syscall.ENOSPC
-		}
-		n = len(b)
-		return nil
-	})
+	for first := true; err == nil && (first || n < len(b)); first = false {
+		err = h.do(Writes, "write", func(fault *Fault) error {
+			if h.mode&aio.OpenWrite == 0 {
+				return syscall.EBADF
+			}
+			if err := h.checkIO(b, off); err != nil {
+				return err
+			}
+			rest, dsync := b[n:], false
+			at, err := h.fs.w.spoil(h, fault, &rest, off+int64(n), &dsync)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) == 0 && len(b) > 0:
+				return aio.ErrShort
+			case !h.fs.w.put(h, rest, at, dsync):
+				return syscall.ENOSPC
+			}
+			n += len(rest)
+			return nil
+		})
+	}
 	return n, err
 }
 
 func (h *handle) Size() (size int64, err error) {
-	err = h.do("stat", func() error {
+	err = h.simple(Stats, "stat", func() error {
 		size = h.ino.size
 		return nil
 	})
@@ -235,14 +280,13 @@ func (h *handle) Size() (size int64, err error) {
 }
 
 func (h *handle) Sync() error {
-	return h.do("fsync", func() error {
-		h.ino.dev.flush(h.ino, h.ino.dev.seq)
-		return nil
+	return h.do(Flushes, "fsync", func(fault *Fault) error {
+		return h.fs.w.flush(h, h.ino.dev.seq, fault)
 	})
 }
 
 func (h *handle) Truncate(size int64) error {
-	return h.do("truncate", func() error {
+	return h.simple(Truncates, "truncate", func() error {
 		switch {
 		case size < 0, h.mode&aio.OpenWrite == 0:
 			return syscall.EINVAL
@@ -254,7 +298,7 @@ func (h *handle) Truncate(size int64) error {
 }
 
 func (h *handle) Allocate(off, n int64) error {
-	return h.do("allocate", func() error {
+	return h.simple(Allocates, "allocate", func() error {
 		switch {
 		case off < 0 || n <= 0:
 			return syscall.EINVAL
@@ -268,7 +312,7 @@ func (h *handle) Allocate(off, n int64) error {
 }
 
 func (h *handle) Close() error {
-	return h.do("close", func() error {
+	return h.simple(Closes, "close", func() error {
 		h.close()
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
 // helpers are a driver's helper threads and the work that waits for one.
@@ -25,6 +26,7 @@ type helper struct {
 	d      *Driver
 	file   *aio.FileOp
 	job    *aio.JobOp
+	next   subject // the call that it is about to make
 	begun  bool
 	ended  bool
 	resume chan bool     // true: take the step; false: the driver is dead
@@ -33,6 +35,9 @@ type helper struct {
 
 // SubmitFile queues op for the helpers.
 func (d *Driver) SubmitFile(op *aio.FileOp) {
+	if op.InFlight || op.Owner == nil {
+		invariant.Violated("sim: a file operation has an owner and is submitted once")
+	}
 	op.InFlight = true
 	op.Err, op.Size, op.Entries = nil, 0, nil
 	if op.Kind == aio.FileOpen || op.Kind == aio.FileLock {
@@ -46,6 +51,9 @@ func (d *Driver) SubmitFile(op *aio.FileOp) {
 
 // SubmitJob queues a job for the helpers.
 func (d *Driver) SubmitJob(op *aio.JobOp) {
+	if op.InFlight || op.Owner == nil {
+		invariant.Violated("sim: a job has an owner and is submitted once")
+	}
 	op.InFlight, op.Err = true, nil
 	d.help(&helper{d: d, job: op})
 }

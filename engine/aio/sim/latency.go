@@ -14,7 +14,7 @@ type Latency struct {
 	Read  Range
 	Write Range // also per write with FlagDSYNC, beside Flush when that flushes
 	Flush Range
-	Step  Range // one filesystem call of a helper
+	Step  Range // one filesystem call of a helper; Virtual worlds only
 	Net   Range // from a send to the arrival, and to accept
 	Call  Range // cancel, shutdown, close
 }

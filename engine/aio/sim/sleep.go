@@ -4,10 +4,9 @@ import "time"
 
 // sleep waits for a kick, at most for left.
 func (d *Driver) sleep(left time.Duration) {
-	t := time.NewTimer(left)
+	d.alarm.Reset(left)
 	select {
 	case <-d.wake:
-	case <-t.C:
+	case <-d.alarm.C:
 	}
-	t.Stop()
 }

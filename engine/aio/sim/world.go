@@ -80,6 +80,10 @@ type World struct {
 	mounts  uint64
 	epoch   uint64 // counts crashes and kills
 
+	net    network
+	faults []*Injection
+	holds  []*Hold
+
 	drivers []*Driver // alive
 	opened  int       // drivers ever
 }
@@ -108,6 +112,7 @@ func New(o Options) *World {
 	if o.Mode == RealTime {
 		w.began = time.Now()
 		w.timer = time.AfterFunc(time.Hour, w.settle)
+		w.timer.Stop() // until arm sets it
 	}
 	disk := &device{id: 1, capacity: o.Capacity}
 	w.devices = []*device{disk}
@@ -194,15 +199,30 @@ func (w *World) arm() {
 func (w *World) run(e event) {
 	switch e.kind {
 	case evOp:
-		if e.d.alive(e.slot, e.gen) {
-			e.d.perform(e.slot)
+		if !e.d.alive(e.slot, e.gen) {
+			return
+		}
+		if s := e.d.subjectOf(e.d.slots[e.slot].op); e.freed || len(w.holds) == 0 || !w.held(&s, e) {
+			e.d.perform(e.slot, &s)
 		}
 	case evHelper:
-		if !e.d.dead {
+		if !e.d.dead && (e.freed || len(w.holds) == 0 || !w.held(&e.help.next, e)) {
 			w.mu.Unlock()
 			e.help.turn()
 			w.mu.Lock()
 		}
+	case evCancel:
+		if e.d.alive(e.slot, e.gen) {
+			e.d.cancel(e.slot)
+		}
+	case evConnect:
+		e.sock.arrived(e.other)
+	case evArrive:
+		e.sock.arrive(e.pos)
+	case evFin:
+		e.sock.finArrived()
+	case evReset:
+		e.sock.resetArrived()
 	}
 }
 

@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"path"
+	"strings"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// Ops is a set of kinds of operations, as faults and holds see them: those of
+// the data path and the single filesystem calls of helpers alike.
+type Ops uint32
+
+// The kinds.
+const (
+	Reads     Ops = 1 << iota
+	Writes        // with FlagDSYNC or without
+	Flushes       // fdatasync and fsync
+	Opens         // opening and creating
+	Closes        // of files
+	Allocates     //
+	Truncates     //
+	DirSyncs      //
+	Renames       //
+	Removes       //
+	Mkdirs        //
+	ReadDirs      //
+	Locks         //
+	Stats         // of a file's size and of the filesystem
+	Accepts       //
+	Receives      //
+	Sends         //
+)
+
+// Filter chooses operations. The zero Filter chooses all.
+type Filter struct {
+	// Ops are the kinds; 0 means every kind.
+	Ops Ops
+	// Path is a pattern of package path for the file's path; without a slash
+	// in it, for its base name. "" means every file, and sockets as well.
+	Path string
+	// Driver, when set, chooses the operations of that driver.
+	Driver aio.Driver
+}
+
+// subject is an operation as filters see it.
+type subject struct {
+	op   Ops
+	d    *Driver
+	path string
+	more string // the other path of a rename
+}
+
+func (f *Filter) match(s *subject) bool {
+	switch {
+	case f.Ops != 0 && f.Ops&s.op == 0:
+		return false
+	case f.Driver != nil && f.Driver != aio.Driver(s.d):
+		return false
+	case f.Path == "":
+		return true
+	}
+	return matchPath(f.Path, s.path) || s.more != "" && matchPath(f.Path, s.more)
+}
+
+func matchPath(pattern, p string) bool {
+	if !strings.Contains(pattern, "/") {
+		p = path.Base(p)
+	}
+	ok, err := path.Match(pattern, p)
+	return err == nil && ok
+}
+
+// subjectOf describes a data operation.
+func (d *Driver) subjectOf(op *aio.Op) subject {
+	s := subject{op: dataOps[op.Kind], d: d}
+	if op.Kind <= aio.KindFdatasync {
+		if h := d.handle(op.File); h != nil {
+			s.path = h.path
+		}
+	}
+	return s
+}
+
+var dataOps = [...]Ops{
+	aio.KindNone:      0,
+	aio.KindRead:      Reads,
+	aio.KindWrite:     Writes,
+	aio.KindFdatasync: Flushes,
+	aio.KindAccept:    Accepts,
+	aio.KindRecv:      Receives,
+	aio.KindSend:      Sends,
+	aio.KindShutdown:  0,
+	aio.KindCloseSock: 0,
+}
