@@ -1,0 +1,18 @@
+package uring
+
+import (
+	"testing"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/aiotest"
+)
+
+func TestConformance(t *testing.T) {
+	aiotest.Run(t, func(t *testing.T) aiotest.Env {
+		return aiotest.Env{
+			Dir:  t.TempDir(),
+			Time: aiotest.Real,
+			Open: func(o aio.Options) (aio.Driver, error) { return New(o, Config{}) },
+		}
+	})
+}
