@@ -3,6 +3,7 @@ package aiotest
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 )
@@ -247,8 +248,9 @@ func shutsDown(r *rig) {
 	near, far := r.pair(d, d)
 	o := owner{}
 	op := r.flood(d, near, &o)
-	for range 200 {
-		r.turn()
+	for range 100 {
+		_, err := d.Poll(time.Millisecond)
+		r.check(err)
 	}
 	if !op.InFlight() {
 		r.Fatalf("64 MiB were sent to a peer that does not receive: %d bytes, %v", op.N, op.Err)

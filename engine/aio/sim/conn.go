@@ -174,12 +174,12 @@ func (c *conn) set(t time.Time, which ...*deadline) {
 	defer mu.Unlock()
 	for _, d := range which {
 		d.stop()
-		left := time.Until(t)
+		left := until(t)
 		if d.over = !t.IsZero() && left <= 0; d.over || t.IsZero() {
 			continue
 		}
 		var mine *time.Timer
-		mine = time.AfterFunc(left, func() {
+		mine = later(left, func() {
 			mu.Lock()
 			defer mu.Unlock()
 			if d.timer == mine {

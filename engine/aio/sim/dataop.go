@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim/disk"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
@@ -29,7 +30,7 @@ func (d *Driver) accept(s *slot) int64 {
 		return delay
 	case aio.KindFdatasync:
 		if h := d.handle(op.File); h != nil {
-			s.mark = h.ino.dev.seq
+			s.mark = h.ino.Mark()
 		}
 		return w.draw(w.opt.Latency.Flush)
 	case aio.KindSend:
@@ -111,20 +112,10 @@ func (d *Driver) read(op *aio.Op, fault *Fault) (int, error) {
 	if fault != nil {
 		return 0, opError("read", op, fault.Err)
 	}
-	n, err := h.ino.readAt(op.Buf, op.Off)
+	n, err := h.ino.ReadAt(op.Buf, op.Off)
 	if err != nil {
 		return 0, opError("read", op, err)
 	}
-	return n, nil
-}
-
-// readAt reads what there is of b before the end of the file.
-func (f *inode) readAt(b []byte, off int64) (int, error) {
-	n := int(max(0, min(int64(len(b)), f.size-off)))
-	if f.isBad(off, off+int64(n)) {
-		return 0, syscall.EIO
-	}
-	f.cur.read(b[:n], off)
 	return n, nil
 }
 
@@ -137,15 +128,18 @@ func (d *Driver) write(op *aio.Op, fault *Fault) error {
 	if err := h.checkIO(op.Buf, op.Off); err != nil {
 		return opError("write", op, err)
 	}
-	dsync := op.Flags&aio.FlagDSYNC != 0
+	dsync := disk.Cached
+	if op.Flags&aio.FlagDSYNC != 0 {
+		dsync = disk.Durable
+	}
 	data, off := op.Buf[op.Drv.Done:], op.Off+int64(op.Drv.Done)
-	at, err := d.w.spoil(h, fault, &data, off, &dsync)
+	at, err := d.w.spoil(h.ino, fault, &data, off, &dsync)
 	switch {
 	case err != nil:
 		return opError("write", op, err)
 	case len(data) == 0:
 		return opError("write", op, aio.ErrShort)
-	case !d.w.put(h, data, at, dsync):
+	case !d.w.put(h.ino, data, at, dsync):
 		return opError("write", op, syscall.ENOSPC)
 	}
 	op.Drv.Done += len(data)
@@ -154,20 +148,20 @@ func (d *Driver) write(op *aio.Op, fault *Fault) error {
 
 // spoil applies a fault to a write of data at off; it returns where the write
 // goes instead, or why it fails.
-func (w *World) spoil(h *handle, fault *Fault, data *[]byte, off int64, dsync *bool) (int64, error) {
+func (w *World) spoil(f *disk.Inode, fault *Fault, data *[]byte, off int64, dsync *disk.Durability) (int64, error) {
 	if fault == nil {
 		return off, nil
 	}
 	switch fault.Effect {
 	case Fail:
 		if fault.Err == syscall.EIO {
-			w.tear(h, *data, off)
+			f.Tear(*data, off, &w.rng)
 		}
 		return off, fault.Err
 	case Shorten:
 		*data = (*data)[:max(0, min(fault.Bytes, int64(len(*data))))]
 	case Lie:
-		*dsync = false
+		*dsync = disk.Cached
 	case Misdirect:
 		return off + fault.Bytes, nil
 	}
@@ -175,13 +169,12 @@ func (w *World) spoil(h *handle, fault *Fault, data *[]byte, off int64, dsync *b
 }
 
 // put brings bytes to the disk; false when it is full.
-func (w *World) put(h *handle, data []byte, off int64, dsync bool) bool {
-	v := h.ino.dev
-	if !v.write(h.ino, data, off, dsync) {
+func (w *World) put(f *disk.Inode, data []byte, off int64, dsync disk.Durability) bool {
+	if !f.Write(data, off, dsync) {
 		return false
 	}
-	if dsync && w.opt.DSYNC == DSYNCFlushes {
-		v.flush(h.ino, v.seq)
+	if dsync == disk.Durable && w.opt.DSYNC == DSYNCFlushes {
+		f.Flush(f.Mark())
 	}
 	return true
 }
@@ -191,19 +184,19 @@ func (d *Driver) fdatasync(op *aio.Op, mark uint64, fault *Fault) error {
 	if h == nil {
 		return opError("fdatasync", op, syscall.EBADF)
 	}
-	if err := d.w.flush(h, mark, fault); err != nil {
+	if err := d.w.flush(h.ino, mark, fault); err != nil {
 		return opError("fdatasync", op, err)
 	}
 	return nil
 }
 
-// flush flushes the device of h, or fails to.
-func (w *World) flush(h *handle, mark uint64, fault *Fault) error {
+// flush flushes the device of f, or fails to.
+func (w *World) flush(f *disk.Inode, mark uint64, fault *Fault) error {
 	switch {
 	case fault == nil:
-		h.ino.dev.flush(h.ino, mark)
+		f.Flush(mark)
 	case fault.Effect == Fail:
-		h.ino.dev.failFlush(h.ino, mark, &w.rng)
+		f.FailFlush(mark, &w.rng)
 		return fault.Err
 	}
 	return nil

@@ -81,13 +81,13 @@ type result struct {
 var _ aio.Driver = (*Driver)(nil)
 
 // Driver opens a driver on the machine that [World.Crash] and [World.Kill] hit.
-func (w *World) Driver(o aio.Options) *Driver { return w.open1(o, server) }
+func (w *World) Driver(o aio.Options) *Driver { return w.openOn(o, server) }
 
 // ClientDriver opens a driver on another machine, which has the network in
 // common with the first: it lives on through a crash.
-func (w *World) ClientDriver(o aio.Options) *Driver { return w.open1(o, client) }
+func (w *World) ClientDriver(o aio.Options) *Driver { return w.openOn(o, client) }
 
-func (w *World) open1(o aio.Options, on side) *Driver {
+func (w *World) openOn(o aio.Options, on side) *Driver {
 	o = o.WithDefaults()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *World) open1(o aio.Options, on side) *Driver {
 	}
 	d.pool.init(o.RecvBuffers, o.RecvBufferBytes)
 	if w.opt.Mode == RealTime {
-		d.alarm = time.NewTimer(time.Hour)
+		d.alarm = newAlarm()
 	}
 	w.drivers = append(w.drivers, d)
 	return d
@@ -400,9 +400,9 @@ func (d *Driver) kill() {
 	d.dead = true
 	for i, h := range d.files {
 		if h != nil {
-			d.w.closeInode(h.ino)
+			d.w.tree.Close(h.ino)
 			if h.lock {
-				h.ino.locked = false
+				h.ino.Unlock()
 			}
 			d.files[i] = nil
 		}

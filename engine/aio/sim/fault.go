@@ -4,7 +4,7 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/internal/invariant"
+	"github.com/mqd-broker/mqd/engine/aio/sim/disk"
 )
 
 // Effect says what a fault does.
@@ -113,31 +113,10 @@ func (e Effect) fits(op Ops) bool {
 	return true
 }
 
-// tear leaves a part of the sectors of a failed write behind.
-func (w *World) tear(h *handle, data []byte, off int64) {
-	w.applyPart(flying{h, data, off})
-}
-
-// failFlush loses records up to mark: each with even odds.
-func (v *device) failFlush(f *inode, mark uint64, rng *random) {
-	keep := v.log[:0]
-	for _, r := range v.log {
-		if r.seq <= mark && !r.durable && !r.trim && rng.chance(500) {
-			r.ino.logged--
-			continue
-		}
-		keep = append(keep, r)
-	}
-	v.cutLog(keep)
-	if f.shrink == 0 && len(f.sizes) > 0 && rng.chance(500) {
-		f.sizes = nil
-	}
-}
-
 // file finds a file for the functions that damage it.
-func (w *World) file(path string) (*inode, error) {
-	n, err := w.lookup(path)
-	if err == nil && n.dir != nil {
+func (w *World) file(path string) (*disk.Inode, error) {
+	n, err := w.tree.Lookup(path)
+	if err == nil && n.IsDir() {
 		err = syscall.EISDIR
 	}
 	return n, fsError("damage", path, err)
@@ -152,19 +131,10 @@ func (w *World) Corrupt(path string, off int64, mask byte) error {
 	if err != nil {
 		return err
 	}
-	if off < 0 || off >= n.size {
+	if off < 0 || off >= n.Size() {
 		return &aio.Error{Op: "damage", What: path, Off: off, Err: syscall.EINVAL}
 	}
-	n.cur.flip(off, mask)
-	n.dur.flip(off, mask)
-	for i := range n.dev.log {
-		if r := &n.dev.log[i]; r.ino == n && off >= r.off && off < r.off+r.n && !r.trim {
-			if r.data == nil {
-				r.data = make([]byte, r.n)
-			}
-			r.data[off-r.off] ^= mask
-		}
-	}
+	n.Flip(off, mask)
 	return nil
 }
 
@@ -178,10 +148,9 @@ func (w *World) BadSectors(path string, off, n int64) error {
 		return err
 	}
 	if off < 0 || n <= 0 {
-		invariant.Violated("sim: bad sectors are a range of a file")
+		return &aio.Error{Op: "damage", What: path, Off: off, Err: syscall.EINVAL}
 	}
-	from := off &^ (sectorSize - 1)
-	f.bad = append(f.bad, span{from, (off + n + sectorSize - 1) &^ (sectorSize - 1)})
+	f.Spoil(off, n)
 	return nil
 }
 
@@ -190,11 +159,11 @@ func (w *World) BadSectors(path string, off, n int64) error {
 func (w *World) SetCapacity(path string, bytes int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, err := w.lookup(path)
+	n, err := w.tree.Lookup(path)
 	if err != nil {
 		return fsError("resize", path, err)
 	}
-	n.dev.capacity = bytes
+	n.SetCapacity(bytes)
 	return nil
 }
 
@@ -203,19 +172,7 @@ func (w *World) SetCapacity(path string, bytes int64) error {
 func (w *World) Mount(path string, capacity int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dir, name, err := w.lookupParent(path)
-	if err == nil && dir.dir.cur[name] != nil {
-		err = syscall.EEXIST
-	}
-	if err != nil {
-		return fsError("mount", path, err)
-	}
-	v := &device{id: uint64(len(w.devices) + 1), capacity: capacity}
-	w.devices = append(w.devices, v)
-	n := v.newDir(&w.inodes)
-	n.links = 1
-	dir.dir.cur[name], dir.dir.dur[name] = n, n
-	return nil
+	return fsError("mount", path, w.tree.Mount(path, capacity))
 }
 
 // Unflushed is the number of bytes in the caches of the machine's disks that a
@@ -223,13 +180,5 @@ func (w *World) Mount(path string, capacity int64) error {
 func (w *World) Unflushed() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := int64(0)
-	for _, v := range w.devices {
-		for i := range v.log {
-			if r := &v.log[i]; !r.durable && !r.trim {
-				n += r.n
-			}
-		}
-	}
-	return n
+	return w.tree.Unflushed()
 }

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim/disk"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
@@ -26,9 +27,9 @@ func (d *Driver) FS() aio.FS { return &fsys{w: d.w, d: d} }
 // step is taken at the start of every call. It returns with the mutex held and
 // with the fault that is to strike, or with an error.
 func (s *fsys) step(op Ops, what, path, more string) (*Fault, error) {
-	subj := subject{op: op, d: s.d, path: clean(path)}
+	subj := subject{op: op, d: s.d, path: disk.Clean(path)}
 	if more != "" {
-		subj.more = clean(more)
+		subj.more = disk.Clean(more)
 	}
 	if s.help != nil {
 		s.help.next = subj
@@ -83,20 +84,20 @@ func (s *fsys) Open(path string, mode aio.OpenMode) (aio.FSFile, error) {
 }
 
 func (s *fsys) open(path string, mode aio.OpenMode) (*handle, error) {
-	h := &handle{fs: s, path: clean(path), mode: mode, epoch: s.w.age()}
+	h := &handle{fs: s, path: disk.Clean(path), mode: mode, epoch: s.w.age()}
 	err := s.do(Opens, "open", path, func() (err error) {
-		h.ino, err = s.w.open(path, mode)
+		h.ino, err = s.w.tree.Open(path, mode)
 		return err
 	})
 	return h, err
 }
 
 func (s *fsys) Rename(from, to string) error {
-	return s.do2(Renames, "rename", from, to, func() error { return s.w.rename(from, to) })
+	return s.do2(Renames, "rename", from, to, func() error { return s.w.tree.Rename(from, to) })
 }
 
 func (s *fsys) Remove(path string) error {
-	return s.do(Removes, "remove", path, func() error { return s.w.remove(path) })
+	return s.do(Removes, "remove", path, func() error { return s.w.tree.Remove(path) })
 }
 
 // RemoveAll removes what is below first, one name a step.
@@ -118,25 +119,19 @@ func (s *fsys) RemoveAll(path string) error {
 }
 
 func (s *fsys) Mkdir(path string) error {
-	return s.do(Mkdirs, "mkdir", path, func() error { return s.w.mkdir(path) })
+	return s.do(Mkdirs, "mkdir", path, func() error { return s.w.tree.Mkdir(path) })
 }
 
 func (s *fsys) ReadDir(path string) (list []aio.DirEntry, err error) {
 	err = s.do(ReadDirs, "readdir", path, func() (err error) {
-		list, err = s.w.readDir(path)
+		list, err = s.w.tree.ReadDir(path)
 		return err
 	})
 	return list, err
 }
 
 func (s *fsys) SyncDir(path string) error {
-	return s.do(DirSyncs, "syncdir", path, func() error {
-		n, err := s.w.lookupDir(path)
-		if err == nil {
-			n.dev.syncNames(n)
-		}
-		return err
-	})
+	return s.do(DirSyncs, "syncdir", path, func() error { return s.w.tree.SyncDir(path) })
 }
 
 func (s *fsys) Lock(path string) (aio.FSFile, error) {
@@ -148,17 +143,17 @@ func (s *fsys) Lock(path string) (aio.FSFile, error) {
 }
 
 func (s *fsys) lock(path string) (*handle, error) {
-	h := &handle{fs: s, path: clean(path), mode: aio.OpenWrite, epoch: s.w.age()}
+	h := &handle{fs: s, path: disk.Clean(path), mode: aio.OpenWrite, epoch: s.w.age()}
 	err := s.do(Locks, "lock", path, func() (err error) {
-		h.ino, err = s.w.open(path, aio.OpenWrite|aio.OpenCreate)
+		h.ino, err = s.w.tree.Open(path, aio.OpenWrite|aio.OpenCreate)
 		switch {
 		case err != nil:
 			return err
-		case h.ino.locked:
-			s.w.closeInode(h.ino)
+		case !h.ino.TryLock():
+			s.w.tree.Close(h.ino)
 			return aio.ErrLocked
 		}
-		h.ino.locked, h.lock = true, true
+		h.lock = true
 		return nil
 	})
 	return h, err
@@ -166,24 +161,19 @@ func (s *fsys) lock(path string) (*handle, error) {
 
 func (s *fsys) Stat(path string) (info aio.FSInfo, err error) {
 	err = s.do(Stats, "statfs", path, func() error {
-		n, err := s.w.lookup(path)
+		n, err := s.w.tree.Lookup(path)
 		if err == nil {
-			info = s.w.statFS(n.dev)
+			info = s.w.statFS(n)
 		}
 		return err
 	})
 	return info, err
 }
 
-func (w *World) statFS(v *device) aio.FSInfo {
-	return aio.FSInfo{
-		TotalBytes: v.capacity,
-		FreeBytes:  max(0, v.capacity-v.used),
-		Type:       "sim",
-		Device:     v.id,
-		Mount:      w.mounts,
-		BootID:     w.boot,
-	}
+func (w *World) statFS(n *disk.Inode) aio.FSInfo {
+	info := aio.FSInfo{Type: "sim", Mount: w.mounts, BootID: w.boot}
+	info.Device, info.TotalBytes, info.FreeBytes = n.Space()
+	return info
 }
 
 // age is the world's epoch.
@@ -196,7 +186,7 @@ func (w *World) age() uint64 {
 // handle is an open file.
 type handle struct {
 	fs   *fsys
-	ino  *inode
+	ino  *disk.Inode
 	path string
 	mode aio.OpenMode
 	lock bool
@@ -235,7 +225,7 @@ func (h *handle) ReadAt(b []byte, off int64) (n int, err error) {
 		if err := h.checkIO(b, off); err != nil {
 			return err
 		}
-		n, err = h.ino.readAt(b, off)
+		n, err = h.ino.ReadAt(b, off)
 		return err
 	})
 	if err == nil && n < len(b) {
@@ -254,14 +244,14 @@ func (h *handle) WriteAt(b []byte, off int64) (n int, err error) {
 			if err := h.checkIO(b, off); err != nil {
 				return err
 			}
-			rest, dsync := b[n:], false
-			at, err := h.fs.w.spoil(h, fault, &rest, off+int64(n), &dsync)
+			rest, dsync := b[n:], disk.Cached
+			at, err := h.fs.w.spoil(h.ino, fault, &rest, off+int64(n), &dsync)
 			switch {
 			case err != nil:
 				return err
 			case len(rest) == 0 && len(b) > 0:
 				return aio.ErrShort
-			case !h.fs.w.put(h, rest, at, dsync):
+			case !h.fs.w.put(h.ino, rest, at, dsync):
 				return syscall.ENOSPC
 			}
 			n += len(rest)
@@ -273,7 +263,7 @@ func (h *handle) WriteAt(b []byte, off int64) (n int, err error) {
 
 func (h *handle) Size() (size int64, err error) {
 	err = h.simple(Stats, "stat", func() error {
-		size = h.ino.size
+		size = h.ino.Size()
 		return nil
 	})
 	return size, err
@@ -281,7 +271,7 @@ func (h *handle) Size() (size int64, err error) {
 
 func (h *handle) Sync() error {
 	return h.do(Flushes, "fsync", func(fault *Fault) error {
-		return h.fs.w.flush(h, h.ino.dev.seq, fault)
+		return h.fs.w.flush(h.ino, h.ino.Mark(), fault)
 	})
 }
 
@@ -290,7 +280,7 @@ func (h *handle) Truncate(size int64) error {
 		switch {
 		case size < 0, h.mode&aio.OpenWrite == 0:
 			return syscall.EINVAL
-		case size != h.ino.size && !h.ino.dev.resize(h.ino, size):
+		case size != h.ino.Size() && !h.ino.Resize(size):
 			return syscall.ENOSPC
 		}
 		return nil
@@ -304,7 +294,7 @@ func (h *handle) Allocate(off, n int64) error {
 			return syscall.EINVAL
 		case h.mode&aio.OpenWrite == 0:
 			return syscall.EBADF
-		case off+n > h.ino.size && !h.ino.dev.resize(h.ino, off+n):
+		case off+n > h.ino.Size() && !h.ino.Resize(off+n):
 			return syscall.ENOSPC
 		}
 		return nil
@@ -321,9 +311,9 @@ func (h *handle) Close() error {
 func (h *handle) close() {
 	h.shut = true
 	if h.lock {
-		h.ino.locked = false
+		h.ino.Unlock()
 	}
-	h.fs.w.closeInode(h.ino)
+	h.fs.w.tree.Close(h.ino)
 }
 
 // handle is the open file that f means, or nil.

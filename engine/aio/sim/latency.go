@@ -35,7 +35,7 @@ func (w *World) draw(r Range) int64 {
 		return int64(r.Min)
 	}
 	if r.Tail > r.Max && w.rng.chance(10) {
-		return int64(r.Max) + w.rng.below(int64(r.Tail-r.Max))
+		return int64(r.Max) + w.rng.Below(int64(r.Tail-r.Max))
 	}
-	return int64(r.Min) + w.rng.below(int64(r.Max-r.Min))
+	return int64(r.Min) + w.rng.Below(int64(r.Max-r.Min))
 }

@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"net"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -67,15 +67,23 @@ func (w *World) sock(id aio.Sock) *sock {
 	return w.net.socks[id]
 }
 
-func (s *sock) addr() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
+func (s *sock) addr() string { return joinAddr(s.host, s.port) }
+
+func joinAddr(host string, port int) string {
+	if strings.IndexByte(host, ':') >= 0 {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(port)
+}
 
 // splitAddr takes "host:port" apart; an empty or wildcard host is "".
 func splitAddr(addr string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
+	at := strings.LastIndexByte(addr, ':')
+	if at < 0 {
 		return "", 0, syscall.EINVAL
 	}
-	port, err = strconv.Atoi(text)
+	host = strings.TrimSuffix(strings.TrimPrefix(addr[:at], "["), "]")
+	port, err = strconv.Atoi(addr[at+1:])
 	if err != nil || port < 0 || port > 65535 {
 		return "", 0, syscall.EINVAL
 	}
@@ -130,11 +138,10 @@ func (d *Driver) Listen(addr string, mode aio.ListenMode) (aio.Sock, string, err
 	s := w.newSock(d.side, host, port)
 	s.listen, s.mode = true, mode
 	w.net.listeners = append(w.net.listeners, s)
-	bound := *s
 	if host == "" {
-		bound.host = "0.0.0.0"
+		host = "0.0.0.0"
 	}
-	return s.id, bound.addr(), nil
+	return s.id, joinAddr(host, port), nil
 }
 
 // Dial opens a connection. Like a kernel's it succeeds when somebody listens,
@@ -170,7 +177,7 @@ func (w *World) connect(addr string, on side) (*sock, error) {
 	if len(fit) == 0 {
 		return nil, syscall.ECONNREFUSED
 	}
-	l := fit[w.rng.below(int64(len(fit)))]
+	l := fit[w.rng.Below(int64(len(fit)))]
 	if l.pending.len() >= backlog {
 		return nil, syscall.ETIMEDOUT
 	}

@@ -9,8 +9,8 @@ func (r *random) next() uint64 {
 	return mix(uint64(*r))
 }
 
-// below returns a number in [0, n); 0 when n <= 0.
-func (r *random) below(n int64) int64 {
+// Below returns a number in [0, n); 0 when n <= 0.
+func (r *random) Below(n int64) int64 {
 	if n <= 0 {
 		return 0
 	}
@@ -18,7 +18,7 @@ func (r *random) below(n int64) int64 {
 }
 
 // chance is true in permille of 1000 cases.
-func (r *random) chance(permille int64) bool { return r.below(1000) < permille }
+func (r *random) chance(permille int64) bool { return r.Below(1000) < permille }
 
 // mix is SplitMix64's finaliser; it also folds the trace.
 func mix(z uint64) uint64 {

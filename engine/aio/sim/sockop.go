@@ -99,7 +99,7 @@ func (s *sock) feedRecv() {
 		}
 		n := min(s.in.available(), len(buf))
 		if s.w.opt.Mode == Virtual && n > 1 && s.w.rng.chance(splitPermille) {
-			n = 1 + int(s.w.rng.below(int64(n-1)))
+			n = 1 + int(s.w.rng.Below(int64(n-1)))
 		}
 		s.in.take(buf[:n])
 		d.pool.lent[id] = int32(n)

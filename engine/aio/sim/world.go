@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio/sim/disk"
 )
 
 // Mode says how a world's time passes.
@@ -73,12 +75,10 @@ type World struct {
 	armed  int64       // when it fires
 	trace  uint64
 
-	root    *inode
-	devices []*device
-	inodes  uint64
-	boot    [16]byte
-	mounts  uint64
-	epoch   uint64 // counts crashes and kills
+	tree   *disk.Tree
+	boot   [16]byte
+	mounts uint64
+	epoch  uint64 // counts crashes and kills
 
 	net    network
 	faults []*Injection
@@ -114,9 +114,7 @@ func New(o Options) *World {
 		w.timer = time.AfterFunc(time.Hour, w.settle)
 		w.timer.Stop() // until arm sets it
 	}
-	disk := &device{id: 1, capacity: o.Capacity}
-	w.devices = []*device{disk}
-	w.root = disk.newDir(&w.inodes)
+	w.tree = disk.NewTree(o.Capacity, &w.rng)
 	w.reboot()
 	return w
 }

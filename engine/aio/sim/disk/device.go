@@ -1,8 +1,13 @@
-package sim
+package disk
 
-// inode is a file or a directory. It exists for as long as a name, durable or
-// not, or a handle leads to it.
-type inode struct {
+import (
+	"slices"
+	"syscall"
+)
+
+// Inode is a file or a directory. It exists for as long as a name, durable or
+// not, or an open handle leads to it.
+type Inode struct {
 	id  uint64
 	dev *device
 	dir *directory // nil for a file
@@ -14,10 +19,10 @@ type inode struct {
 	sizes         []sizeChange // changes of size that no sync has covered
 	shrink        uint64       // seq of the oldest shrinking one among them, or 0
 	logged        int          // records in the device's log
+	bad           []span       // latent bad sectors
 
 	links, opens int
 	locked       bool
-	bad          []span
 }
 
 type sizeChange struct {
@@ -25,13 +30,10 @@ type sizeChange struct {
 	size int64
 }
 
-// span is the byte range [from, to) of a file.
-type span struct{ from, to int64 }
-
 // record is a write in the device's log, with a copy of its bytes (none for
 // zeros). The log is in the order of completion.
 type record struct {
-	ino  *inode
+	ino  *Inode
 	off  int64
 	n    int64
 	data []byte
@@ -57,32 +59,65 @@ type device struct {
 	log      []record
 	arena    arena
 	seq      uint64
+	resized  []*Inode // files with changes of size that are not durable
 	names    []nameChange
 	tx       uint64
 }
 
-// write makes data visible at off of f and, with dsync, durable. It returns
-// the error of a full device before anything is written.
-func (v *device) write(f *inode, data []byte, off int64, dsync bool) bool {
-	end := off + int64(len(data))
-	if end > f.size && !v.resize(f, end) {
+// Size is the visible size in bytes.
+func (f *Inode) Size() int64 { return f.size }
+
+// ReadAt reads what there is of b before the end of the file. EIO when it meets
+// a bad sector.
+func (f *Inode) ReadAt(b []byte, off int64) (int, error) {
+	n := int(max(0, min(int64(len(b)), f.size-off)))
+	if f.isBad(off, off+int64(n)) {
+		return 0, syscall.EIO
+	}
+	f.cur.read(b[:n], off)
+	return n, nil
+}
+
+// Write makes data visible at off and, with dsync, durable. It reports false,
+// and changes nothing, when the disk is full.
+func (f *Inode) Write(data []byte, off int64, dsync Durability) bool {
+	v, end := f.dev, off+int64(len(data))
+	if end > f.size && !f.Resize(end) {
 		return false
 	}
-	f.healed(off, end)
+	f.heal(off, end)
 	f.cur.write(data, off)
-	if dsync && (end > f.durSize || f.shrink != 0) {
+	durable := dsync == Durable
+	if durable && (end > f.durSize || f.shrink != 0) {
 		v.commitSize(f, v.seq)
 	}
-	if dsync && f.logged == 0 {
+	if durable && f.logged == 0 {
 		f.dur.write(data, off)
 		return true
 	}
-	v.append(f, data, off, dsync)
+	v.append(f, data, off, durable)
 	return true
 }
 
+// Durability says whether a write is durable by itself.
+type Durability uint8
+
+const (
+	// Cached writes wait for a flush.
+	Cached Durability = iota
+	// Durable writes are on the medium when they complete.
+	Durable
+)
+
+// Mark is the present place in the device's log, to be handed to Flush.
+func (f *Inode) Mark() uint64 { return f.dev.seq }
+
+// Flush makes everything durable that the device had completed at mark, and the
+// size that the file had then.
+func (f *Inode) Flush(mark uint64) { f.dev.flush(f, mark) }
+
 // append logs a write in pieces no longer than a chunk of the arena.
-func (v *device) append(f *inode, data []byte, off int64, durable bool) {
+func (v *device) append(f *Inode, data []byte, off int64, durable bool) {
 	for len(data) > 0 {
 		n := min(len(data), arenaChunk)
 		r := record{ino: f, off: off, n: int64(n), durable: durable}
@@ -101,8 +136,9 @@ func (v *device) push(r record) {
 	r.ino.logged++
 }
 
-// resize changes the visible size; false when the device is full.
-func (v *device) resize(f *inode, size int64) bool {
+// Resize changes the visible size; it reports false when the disk is full.
+func (f *Inode) Resize(size int64) bool {
+	v := f.dev
 	grow := blocks(size) - blocks(f.size)
 	if grow > 0 && v.used+grow > v.capacity {
 		return false
@@ -118,6 +154,9 @@ func (v *device) resize(f *inode, size int64) bool {
 		v.seq++
 	}
 	f.size = size
+	if len(f.sizes) == 0 {
+		v.resized = append(v.resized, f)
+	}
 	f.sizes = append(f.sizes, sizeChange{seq: v.seq, size: size})
 	return true
 }
@@ -127,7 +166,7 @@ func blocks(size int64) int64 { return (size + 4095) &^ 4095 }
 
 // commitSize makes the size that f had at mark durable, with the truncations
 // before it.
-func (v *device) commitSize(f *inode, mark uint64) {
+func (v *device) commitSize(f *Inode, mark uint64) {
 	keep := f.sizes[:0]
 	for _, c := range f.sizes {
 		if c.seq <= mark {
@@ -135,6 +174,9 @@ func (v *device) commitSize(f *inode, mark uint64) {
 		} else {
 			keep = append(keep, c)
 		}
+	}
+	if len(f.sizes) > 0 && len(keep) == 0 {
+		v.settled(f)
 	}
 	f.sizes = keep
 	if f.shrink == 0 || f.shrink > mark {
@@ -153,13 +195,17 @@ func (v *device) commitSize(f *inode, mark uint64) {
 	}
 }
 
-// flush makes durable every record up to mark, and the size of f (if any).
+// settled takes f from the list of files with changes of size.
+func (v *device) settled(f *Inode) {
+	i := slices.Index(v.resized, f)
+	v.resized = slices.Delete(v.resized, i, i+1)
+}
+
+// flush makes durable every record up to mark, and the size of f.
 // Records behind an uncommitted truncation of another file wait for that file's
 // own sync: the blocks they went to are not reachable before.
-func (v *device) flush(f *inode, mark uint64) {
-	if f != nil {
-		v.commitSize(f, mark)
-	}
+func (v *device) flush(f *Inode, mark uint64) {
+	v.commitSize(f, mark)
 	keep := v.log[:0]
 	for _, r := range v.log {
 		if r.seq > mark || r.ino.shrink != 0 && r.seq >= r.ino.shrink {
@@ -186,65 +232,5 @@ func (r *record) apply() {
 		r.ino.dur.zero(r.off, r.off+r.n)
 	} else {
 		r.ino.dur.write(r.data, r.off)
-	}
-}
-
-// healed forgets bad sectors that a write has replaced wholly.
-func (f *inode) healed(from, to int64) {
-	if len(f.bad) == 0 {
-		return
-	}
-	var keep []span
-	for _, s := range f.bad {
-		if s.from < from {
-			keep = append(keep, span{s.from, min(s.to, from)})
-		}
-		if s.to > to {
-			keep = append(keep, span{max(s.from, to), s.to})
-		}
-	}
-	f.bad = keep
-}
-
-// isBad reports whether a read of [from, to) meets a bad sector.
-func (f *inode) isBad(from, to int64) bool {
-	for _, s := range f.bad {
-		if s.from < to && from < s.to {
-			return true
-		}
-	}
-	return false
-}
-
-// arenaChunk is the size, in bytes, of the pieces in which the log takes memory.
-const arenaChunk = pageSize
-
-// arena holds the log's copies of written bytes. It is emptied whenever the log
-// is, and keeps its memory.
-type arena struct {
-	chunks [][]byte
-	cur    int
-	used   int
-}
-
-func (a *arena) copy(b []byte) []byte {
-	if len(a.chunks) > 0 && a.used+len(b) > arenaChunk {
-		a.cur++
-		a.used = 0
-	}
-	if a.cur == len(a.chunks) {
-		a.chunks = append(a.chunks, make([]byte, arenaChunk))
-	}
-	dst := a.chunks[a.cur][a.used : a.used+len(b) : a.used+len(b)]
-	a.used += len(b)
-	copy(dst, b)
-	return dst
-}
-
-// reset empties the arena; beyond a bound its memory is given back.
-func (a *arena) reset() {
-	a.cur, a.used = 0, 0
-	if len(a.chunks) > 256 {
-		a.chunks = a.chunks[:256]
 	}
 }
