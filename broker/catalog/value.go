@@ -1,0 +1,103 @@
+package catalog
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ValueType says how a setting's value is written.
+type ValueType uint8
+
+const (
+	// BytesValue is a size: "4096", "64KiB", "512MiB".
+	BytesValue ValueType = iota
+	// DurationValue is a time with its unit: "200us", "100ms", "1.5s".
+	DurationValue
+	// EnumValue is one of the words that Info.Words lists.
+	EnumValue
+)
+
+// String names the type for a person.
+func (t ValueType) String() string {
+	switch t {
+	case BytesValue:
+		return "bytes"
+	case DurationValue:
+		return "duration"
+	default:
+		return "word"
+	}
+}
+
+// units of sizes, the largest first.
+var units = []struct {
+	name string
+	size int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// parseBytes reads a whole number of bytes with an optional unit.
+func parseBytes(text string) (int64, error) {
+	digits, size := text, int64(1)
+	for _, u := range units {
+		if d, ok := strings.CutSuffix(text, u.name); ok {
+			digits, size = d, u.size
+			break
+		}
+	}
+	if digits == "" || digits[0] < '0' || digits[0] > '9' {
+		return 0, fmt.Errorf("%q is no size, expected one such as 4096, 64KiB or 512MiB", text)
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > math.MaxInt64/size {
+		return 0, fmt.Errorf("%q is no size, expected one such as 4096, 64KiB or 512MiB", text)
+	}
+	return n * size, nil
+}
+
+// formatBytes is the inverse of parseBytes, in the largest unit that is exact.
+func formatBytes(n int64) string {
+	for _, u := range units[:len(units)-1] {
+		if n >= u.size && n%u.size == 0 {
+			return strconv.FormatInt(n/u.size, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func parseDuration(text string) (int64, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no duration, expected one such as 200us, 100ms or 1.5s", text)
+	}
+	return int64(d), nil
+}
+
+// parse reads a value of i's type, whatever its bounds.
+func (i *Info) parse(text string) (int64, error) {
+	switch i.Type {
+	case BytesValue:
+		return parseBytes(text)
+	case DurationValue:
+		return parseDuration(text)
+	}
+	for n, word := range i.Words {
+		if text == word {
+			return i.min + int64(n), nil
+		}
+	}
+	return 0, fmt.Errorf("%q, expected one of %s", text, strings.Join(i.Words, ", "))
+}
+
+// format writes a value as parse reads it.
+func (i *Info) format(v int64) string {
+	switch i.Type {
+	case BytesValue:
+		return formatBytes(v)
+	case DurationValue:
+		return time.Duration(v).String()
+	}
+	return i.Words[v-i.min]
+}
