@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/snappy/xerial"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -134,7 +135,10 @@ func TestSnappyIsReadFramedAndRaw(t *testing.T) {
 	if n, err := snappy.DecodedLen(framed[20:]); err != nil || n != 32<<10 {
 		t.Errorf("first block: %d bytes, error %v", n, err)
 	}
-	for name, z := range map[string][]byte{"framed": framed, "raw": snappy.Encode(nil, src)} {
+	if out, err := xerial.Decode(framed); err != nil || !bytes.Equal(out, src) {
+		t.Errorf("another implementation reads our framing: %v", err)
+	}
+	for name, z := range map[string][]byte{"framed": framed, "framed by another": xerial.Encode(nil, src), "raw": snappy.Encode(nil, src)} {
 		out, err := Decompress(nil, with(CodecSnappy), z, len(src))
 		if err != nil || !bytes.Equal(out, src) {
 			t.Errorf("%s: %v", name, err)
@@ -300,6 +304,21 @@ func TestGzipAndZstdReadOtherWritersSettings(t *testing.T) {
 		out, err := Decompress(nil, with(CodecZstd), streamed.Bytes(), len(src)+1)
 		if err != nil || !bytes.Equal(bytes.TrimSuffix(out, []byte("\n")), bytes.TrimSuffix(src, []byte("\n"))) {
 			t.Errorf("zstd stream at level %v: %v", level, err)
+		}
+	}
+}
+
+// Neither side of a codec leaves a goroutine behind: the pools may drop a state
+// without closing it.
+func TestCodecsStartNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	src := text(300_000)
+	for _, c := range allCodecs {
+		if _, err := Decompress(nil, with(c), Compress(nil, c, src), len(src)); err != nil {
+			t.Fatal(err)
+		}
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%v: %d goroutines, %d before", c, n, before)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func TestGoldenPlainFilesCheck(t *testing.T) {
 	}
 	it := PlainFetched(readGolden(t, "plain-fetch.bin"))
 	for i, r := range goldenRecords()[2:] {
-		if !it.Next() || it.Offset() != int64(4_000_000_002+i) || !bytes.Equal(it.Body(), r.Value) {
+		if !it.Next() || it.Offset() != 4_000_000_002+int64(i) || !bytes.Equal(it.Body(), r.Value) {
 			t.Fatalf("message %d: offset %d, body %.40q, error %v", i, it.Offset(), it.Body(), it.Err())
 		}
 	}

@@ -73,11 +73,11 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 // decompressSnappyBlock decodes one raw block.
 func decompressSnappyBlock(dst, src []byte, limit int) ([]byte, error) {
 	n, err := snappy.DecodedLen(src)
+	if errors.Is(err, snappy.ErrTooLarge) || n > limit {
+		return nil, errLimit // ErrTooLarge: a claim beyond the platform's int
+	}
 	if err != nil {
 		return nil, err
-	}
-	if n > limit {
-		return nil, errLimit
 	}
 	if n > snappyMaxRatio*len(src) {
 		return nil, errSnappyLength
