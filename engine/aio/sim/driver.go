@@ -10,6 +10,9 @@ import (
 // maxDeliver bounds the completions of one Poll.
 const maxDeliver = 256
 
+// maxWait bounds a blocking Poll, so that times do not overflow.
+const maxWait = 1000 * time.Hour
+
 // side says which machine a driver runs on.
 type side uint8
 
@@ -192,31 +195,38 @@ func (d *Driver) Wake() {
 // return early, with nothing, when another driver of the world has something to
 // do first.
 func (d *Driver) Poll(wait time.Duration) (int, error) {
+	if err := d.gather(wait); err != nil {
+		return 0, err
+	}
+	return d.deliver(), nil
+}
+
+// gather fills the batch with what there is, or comes within wait.
+func (d *Driver) gather(wait time.Duration) error {
 	w := d.w
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.opt.Mode == Virtual {
 		w.advance(w.now.Load() + turnCost)
 	}
 	w.runDue()
 	if wait > 0 {
-		d.until, d.spun = w.Now()+int64(min(wait, time.Hour)), never
+		d.until, d.spun = w.Now()+int64(min(wait, maxWait)), never
 		if w.opt.Mode == Virtual {
 			d.blockVirtual()
 		} else {
 			d.blockReal()
 		}
+		d.woken = false
 	} else {
 		d.until, d.spun = 0, w.Now()
 		w.arm()
 	}
-	d.woken = d.woken && wait <= 0
 	if d.dead {
-		w.mu.Unlock()
-		return 0, d.fail("poll", aio.ErrClosed)
+		return d.fail("poll", aio.ErrClosed)
 	}
 	d.collect()
-	w.mu.Unlock()
-	return d.deliver(), nil
+	return nil
 }
 
 // hasWork reports whether a blocking Poll has a reason to end.
