@@ -34,8 +34,8 @@ type Driver struct {
 	// Guarded by the world's mutex.
 	dead     bool
 	woken    bool
-	until    int64 // end of the newest Poll that waits
-	spun     int64 // time of the newest Poll that did not
+	until    int64 // Virtual: end of the wait that it is in, for others to heed
+	ran      int64 // Virtual: when it last went on, or never: it waits
 	slots    []slot
 	free     []uint32
 	waiting  queue[*aio.Op] // submitted, and no slot free
@@ -98,7 +98,7 @@ func (w *World) openOn(o aio.Options, on side) *Driver {
 	d := &Driver{
 		w: w, id: w.opened, side: on, opt: o,
 		rng:   random(w.rng.next()),
-		spun:  never,
+		ran:   never,
 		wake:  make(chan struct{}, 1),
 		slots: make([]slot, o.Entries),
 		files: make([]*handle, o.Files),
@@ -175,8 +175,11 @@ func (d *Driver) finish(id uint32, r result) {
 	d.kick()
 }
 
-// kick ends a Poll that blocks in real time.
+// kick tells a driver that it has work.
 func (d *Driver) kick() {
+	if d.w.opt.Mode == Virtual {
+		d.ran = d.w.Now()
+	}
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -210,18 +213,19 @@ func (d *Driver) gather(wait time.Duration) error {
 		w.advance(w.now.Load() + turnCost)
 	}
 	w.runDue()
-	if wait > 0 {
-		d.until, d.spun = w.Now()+int64(min(wait, maxWait)), never
-		if w.opt.Mode == Virtual {
-			d.blockVirtual()
-		} else {
-			d.blockReal()
-		}
-		d.woken = false
-	} else {
-		d.until, d.spun = 0, w.Now()
+	d.until, d.ran = w.Now()+int64(max(0, min(wait, maxWait))), never
+	switch {
+	case wait <= 0:
 		w.arm()
+	case w.opt.Mode == Virtual:
+		d.blockVirtual()
+	default:
+		d.blockReal()
 	}
+	if d.hasWork() || w.Now() >= d.until {
+		d.ran = w.Now()
+	}
+	d.woken = d.woken && wait <= 0
 	if d.dead {
 		return d.fail("poll", aio.ErrClosed)
 	}
@@ -232,52 +236,33 @@ func (d *Driver) gather(wait time.Duration) error {
 // hasWork reports whether a blocking Poll has a reason to end.
 func (d *Driver) hasWork() bool { return d.ready.len() > 0 || d.woken || d.dead }
 
-// spinTime is for how long, in virtual nanoseconds, a driver counts as spinning
-// after a Poll that did not wait.
-const spinTime = 100_000
+// runTime is for how long, in virtual nanoseconds, a driver is taken to be running
+// after it has got work or its wait has ended: its next Poll says for how long
+// it can wait. One that is not polled does not stop the clock for longer.
+const runTime = 20_000
 
 // blockVirtual moves time from event to event until d has work, until it has
 // waited enough, or until another driver is to be polled.
 func (d *Driver) blockVirtual() {
 	w := d.w
 	for !d.hasWork() {
-		stop, mine := d.until, true
+		stop := d.until
 		for _, o := range w.drivers {
-			if o == d {
-				continue
-			}
-			if o.spun != never && w.Now()-o.spun < spinTime {
+			switch {
+			case o == d:
+			case o.ran != never && w.Now()-o.ran < runTime:
 				return
-			}
-			if o.until < stop && o.until > w.Now() {
-				stop, mine = o.until, false
+			case o.ran == never && o.until < stop:
+				stop = max(o.until, w.Now())
 			}
 		}
-		if next := w.next(); next < stop {
-			busy := w.busyOthers(d)
-			w.advance(next)
-			w.run(w.events.pop())
-			if w.busyOthers(d) > busy {
-				return
-			}
-			continue
-		}
-		w.advance(stop)
-		if !mine || w.Now() >= d.until {
+		if next := w.next(); next > stop {
+			w.advance(stop)
 			return
 		}
+		w.advance(w.next())
+		w.run(w.events.pop())
 	}
-}
-
-// busyOthers counts the drivers beside d that have work.
-func (w *World) busyOthers(d *Driver) int {
-	n := 0
-	for _, o := range w.drivers {
-		if o != d && o.hasWork() {
-			n++
-		}
-	}
-	return n
 }
 
 // blockReal waits on the driver's channel.
