@@ -29,18 +29,21 @@ type arena struct {
 	mapping    []byte
 	mem        []byte
 	span       span
+	piece      int // size of a registered piece
 	used       int
 	registered int // bytes from the start
 }
 
-func newArena(size int64) (*arena, error) {
+// newArena maps size bytes, to be registered in pieces (for tests shorter than
+// maxPiece) that are a multiple of a page.
+func newArena(size int64, piece int) (*arena, error) {
 	n := int(size+aio.BlockSize-1) &^ (aio.BlockSize - 1)
 	mapping, err := unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("uring: mapping %d bytes of I/O memory: %w", n, err)
 	}
 	skip := int(-addressOf(mapping) & (hugePage - 1))
-	a := &arena{mapping: mapping, mem: mapping[skip : skip+n : skip+n]}
+	a := &arena{mapping: mapping, piece: piece, mem: mapping[skip : skip+n : skip+n]}
 	a.span = span{addressOf(a.mem), uintptr(n)}
 	lend(a.span)
 	// Huge pages are an offer that the kernel may turn down.
@@ -71,8 +74,8 @@ func (a *arena) register(r *ring) error {
 
 func (a *arena) pieces(n int) [][]byte {
 	var list [][]byte
-	for at := 0; at < n; at += maxPiece {
-		list = append(list, a.mem[at:min(n, at+maxPiece)])
+	for at := 0; at < n; at += a.piece {
+		list = append(list, a.mem[at:min(n, at+a.piece)])
 	}
 	return list
 }
@@ -81,10 +84,10 @@ func (a *arena) pieces(n int) [][]byte {
 func (a *arena) alloc(n int) ([]byte, error) {
 	size := (n + aio.BlockSize - 1) &^ (aio.BlockSize - 1)
 	at := a.used
-	if at/maxPiece != (at+size-1)/maxPiece {
-		at = (at + maxPiece - 1) / maxPiece * maxPiece
+	if at/a.piece != (at+size-1)/a.piece {
+		at = (at + a.piece - 1) / a.piece * a.piece
 	}
-	if n <= 0 || n > maxPiece || at+size > len(a.mem) {
+	if n <= 0 || n > a.piece || at+size > len(a.mem) {
 		return nil, fmt.Errorf("%w: %d bytes asked, %d of %d left", aio.ErrNoMemory, n, len(a.mem)-a.used, len(a.mem))
 	}
 	a.used = at + size
@@ -99,10 +102,10 @@ func (a *arena) buffer(b []byte) int {
 	}
 	at := int(addressOf(b) - a.span.start)
 	end := at + len(b)
-	if end > a.registered || at/maxPiece != (end-1)/maxPiece {
+	if end > a.registered || at/a.piece != (end-1)/a.piece {
 		return noBuffer
 	}
-	return at / maxPiece
+	return at / a.piece
 }
 
 func (a *arena) close() {

@@ -191,7 +191,7 @@ func (d *Driver) build(o aio.Options, c Config) (err error) {
 	if err = d.ring.registerFiles(o.Files); err != nil {
 		return err
 	}
-	if d.arena, err = newArena(o.ArenaBytes); err != nil {
+	if d.arena, err = newArena(o.ArenaBytes, maxPiece); err != nil {
 		return err
 	}
 	if err = d.arena.register(d.ring); err != nil {

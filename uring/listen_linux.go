@@ -39,7 +39,7 @@ func (d *Driver) Listen(addr string, mode aio.ListenMode) (aio.Sock, string, err
 }
 
 func listen(addr string, mode aio.ListenMode) (fd int, bound string, err error) {
-	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	tcp, err := resolve(addr)
 	if err != nil {
 		return -1, "", err
 	}
@@ -73,6 +73,14 @@ func listen(addr string, mode aio.ListenMode) (fd int, bound string, err error) 
 	}
 	sa, err = unix.Getsockname(fd)
 	return fd, addrString(sa), err
+}
+
+// resolve turns "host:port" into an address. The port is never left out.
+func resolve(addr string) (*net.TCPAddr, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, err
+	}
+	return net.ResolveTCPAddr("tcp", addr)
 }
 
 // socketFor makes a socket of the address's family, and the address in the
@@ -138,7 +146,7 @@ func (d *Driver) Dial(addr string) (aio.Sock, error) {
 }
 
 func dial(addr string) (int, error) {
-	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	tcp, err := resolve(addr)
 	if err != nil {
 		return -1, err
 	}

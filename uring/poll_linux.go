@@ -67,7 +67,7 @@ func (d *Driver) turn(wait time.Duration) (int, error) {
 	} else if d.ring.queued() > 0 || d.ring.ready() == 0 && d.ring.taskWork() {
 		errno = d.enter()
 	}
-	again, err := checkEnter(errno)
+	again, err := d.ring.check(errno)
 	if err == nil {
 		err = d.broken
 	}
@@ -155,7 +155,7 @@ func (d *Driver) deliverCompletions(n int, pressure bool, wait time.Duration) (i
 		if n > 0 {
 			wait = 0
 		}
-		if _, err := checkEnter(d.relieve(wait)); err != nil {
+		if _, err := d.ring.check(d.relieve(wait)); err != nil {
 			return n, err
 		}
 	}

@@ -37,6 +37,7 @@ type ring struct {
 	enterFD    uintptr
 	enterFlags uintptr
 	registered bool
+	owner      int // the thread that made the ring
 
 	ctl *control
 	raw []byte
@@ -65,7 +66,7 @@ var _ [0]struct{} = [unsafe.Sizeof(getEventsArg{}) - unsafe.Sizeof(giouring.GetE
 // newRing makes a disabled ring with sq submission and cq completion entries. The
 // first set of flags that the kernel takes is used.
 func newRing(sq, cq int) (*ring, error) {
-	r := &ring{}
+	r := &ring{owner: unix.Gettid()}
 	var err error
 	for _, flags := range setupFlags {
 		r.g = giouring.NewRing()
@@ -218,16 +219,19 @@ func (r *ring) close() {
 	r.mem, r.raw, r.ctl = nil, nil, nil
 }
 
-// checkEnter sorts the kernel's answers to enter: those that mean "nothing
-// happened" (false, nil), those that mean "take completions, then try again"
-// (true, nil), and those that mean that the ring is broken.
-func checkEnter(errno unix.Errno) (again bool, err error) {
+// check sorts the kernel's answers to enter: those that mean "nothing happened"
+// (false, nil), those that mean "take completions, then try again" (true, nil),
+// and those that mean that the ring is broken. On a thread that is not the
+// owner's the ring is refused (EEXIST), or its registered descriptor is unknown
+// (EINVAL).
+func (r *ring) check(errno unix.Errno) (again bool, err error) {
 	switch errno {
 	case 0, unix.EINTR, unix.ETIME:
 		return false, nil
 	case unix.EAGAIN, unix.EBUSY, unix.ENOMEM:
 		return true, nil
-	case unix.EEXIST:
+	}
+	if unix.Gettid() != r.owner {
 		invariant.Violated("uring: a ring is used by the thread that made it")
 	}
 	return false, fmt.Errorf("uring: io_uring_enter: %w", errno)

@@ -120,7 +120,7 @@ func (d *Driver) sqe() *giouring.SubmissionQueueEntry {
 	}
 	d.stats.QueueFull++
 	d.stats.Enters++
-	if _, err := checkEnter(d.ring.enter(submitOnly)); err != nil {
+	if _, err := d.ring.check(d.ring.enter(submitOnly)); err != nil {
 		d.broken = err
 		return nil
 	}
@@ -212,7 +212,7 @@ func (d *Driver) finishLater(op *aio.Op, err error) {
 func (d *Driver) shutdown(op *aio.Op) {
 	if d.ring.queued() > 0 {
 		d.stats.Enters++
-		if _, err := checkEnter(d.ring.enter(submitOnly)); err != nil {
+		if _, err := d.ring.check(d.ring.enter(submitOnly)); err != nil {
 			d.broken = err
 		}
 	}
