@@ -202,7 +202,7 @@ func (d *Driver) PeerAddr(id aio.Sock) string {
 // arrived hands a new connection to the listener l.
 func (l *sock) arrived(far *sock) {
 	if l.closed || l.shut {
-		far.close()
+		far.die()
 		return
 	}
 	l.pending.push(far.id)

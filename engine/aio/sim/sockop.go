@@ -232,6 +232,7 @@ func (s *sock) shutdown() error {
 	s.shut = true
 	if s.listen {
 		s.w.unlisten(s)
+		s.refuse()
 		s.feedAccept()
 		return nil
 	}
@@ -259,11 +260,7 @@ func (s *sock) close() {
 	switch {
 	case s.listen:
 		s.w.unlisten(s)
-		for s.pending.len() > 0 {
-			if p := s.w.sock(s.pending.pop()); p != nil {
-				p.close()
-			}
-		}
+		s.refuse()
 	case s.reset || s.peer.closed:
 	case s.in.end > s.in.start:
 		s.w.travel(s.peer, event{kind: evReset, sock: s.peer})
@@ -271,6 +268,15 @@ func (s *sock) close() {
 		s.endOut()
 	}
 	s.gone()
+}
+
+// refuse ends the connections that nobody has accepted.
+func (s *sock) refuse() {
+	for s.pending.len() > 0 {
+		if p := s.w.sock(s.pending.pop()); p != nil {
+			p.die()
+		}
+	}
 }
 
 // gone lets whoever sends to a closed socket know.
