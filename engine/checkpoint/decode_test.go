@@ -1,0 +1,260 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// decodeAny decodes a file by its name among the golden ones.
+func decodeAny(name string, data []byte) error {
+	if name == "node-1.bin" {
+		_, err := DecodeNode(data)
+		return err
+	}
+	_, err := Decode(data)
+	return err
+}
+
+func known(err error) bool {
+	var e *FormatError
+	return errors.As(err, &e) && (e.Kind == ErrTruncated || e.Kind == ErrDamaged)
+}
+
+func TestTruncatedFilesAreNeverTaken(t *testing.T) {
+	for name, data := range goldenFiles() {
+		for n := range data {
+			if err := decodeAny(name, data[:n]); !known(err) {
+				t.Fatalf("%s cut to %d of %d bytes: %v", name, n, len(data), err)
+			}
+		}
+		if err := decodeAny(name, append(bytes.Clone(data), 0)); !known(err) {
+			t.Fatalf("%s with a byte more: %v", name, err)
+		}
+	}
+}
+
+func TestEverySingleBitFlipIsDetected(t *testing.T) {
+	for name, data := range goldenFiles() {
+		for i := range len(data) * 8 {
+			data[i/8] ^= 1 << (i % 8)
+			err := decodeAny(name, data)
+			data[i/8] ^= 1 << (i % 8)
+			if !known(err) {
+				t.Fatalf("%s: bit %d of byte %d flipped: %v", name, i%8, i/8, err)
+			}
+		}
+	}
+}
+
+// resum computes the checksums of a checkpoint again.
+func resum(b []byte) {
+	if len(b) < headerBytes {
+		return
+	}
+	be := binary.BigEndian
+	be.PutUint64(b[hBodyBytes:], uint64(len(b)-headerBytes))
+	be.PutUint32(b[hBodyCRC:], crc32.Checksum(b[headerBytes:], castagnoli))
+	be.PutUint32(b[hCRC:], crc32.Checksum(b[:hCRC], castagnoli))
+}
+
+func resumNode(b []byte) {
+	if len(b) >= nodeBytes {
+		binary.BigEndian.PutUint32(b[nCRC:], crc32.Checksum(b[:nCRC], castagnoli))
+	}
+}
+
+func TestRulesHoldWhereChecksumsDo(t *testing.T) {
+	const part = headerBytes + 2*slotBytes // the first partition
+	const epochs = part + 2*partitionBytes // those of the second
+	be := binary.BigEndian
+	for name, change := range map[string]func(b []byte){
+		"negative segment base": func(b []byte) { b[part+pSegmentBase] = 0x80 },
+		"negative end":          func(b []byte) { b[part+pEnd] = 0x80 },
+		"next before base":      func(b []byte) { be.PutUint64(b[part+pNextOffset:], 999) },
+		"next before log start": func(b []byte) { be.PutUint64(b[part+pLogStart:], 5001) },
+		"negative reservation":  func(b []byte) { b[part+pReserved] = 0x80 },
+		"term of 32 bits":       func(b []byte) { b[part+pTerm] = 0x80 },
+		"slot term of 32 bits":  func(b []byte) { b[headerBytes+sTerm] = 0x80 },
+		"slot's reserved":       func(b []byte) { b[headerBytes+sZero] = 1 },
+		"partition's reserved":  func(b []byte) { b[part+pRest+15] = 1 },
+		"header's reserved":     func(b []byte) { b[hRest] = 1 },
+		"too many partitions":   func(b []byte) { be.PutUint32(b[hPartitions:], 0xffffffff) },
+		"one partition more":    func(b []byte) { be.PutUint32(b[hPartitions:], 4) },
+		"one partition less":    func(b []byte) { be.PutUint32(b[hPartitions:], 2) },
+		"too many slots":        func(b []byte) { be.PutUint32(b[hSlots:], 0xffffffff) },
+		"too many epochs":       func(b []byte) { be.PutUint32(b[part+partitionBytes+pEpochs:], MaxEpochs+1) },
+		"epochs past the end":   func(b []byte) { be.PutUint32(b[part+partitionBytes+pEpochs:], MaxEpochs) },
+		"epoch back":            func(b []byte) { be.PutUint32(b[epochs+epochBytes+eEpoch:], 3) },
+		"negative epoch":        func(b []byte) { b[epochs+eEpoch] = 0x80 },
+		"start back":            func(b []byte) { be.PutUint64(b[epochs+2*epochBytes+eStart:], 50) },
+		"gap before the last":   func(b []byte) { be.PutUint64(b[epochs+2*epochBytes+eGapFrom:], 100) },
+		"gap upside down":       func(b []byte) { be.PutUint64(b[epochs+2*epochBytes+eGapFrom:], 8001) },
+		"epoch's reserved":      func(b []byte) { b[epochs+eZero] = 1 },
+		"coarse past the first": func(b []byte) { be.PutUint64(b[part+partitionBytes+pCoarse:], 1) },
+		"coarse without epochs": func(b []byte) { be.PutUint64(b[part+pCoarse:], 1) },
+		"negative coarse":       func(b []byte) { b[part+partitionBytes+pCoarse] = 0x80 },
+	} {
+		data := goldenFiles()["checkpoint-1.bin"]
+		change(data)
+		resum(data)
+		if _, err := Decode(data); !known(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(b []byte){
+		"no slots":      func(b []byte) { clear(b[nSlots : nSlots+2]) },
+		"too many":      func(b []byte) { b[nSlots] = 0xff },
+		"starts":        func(b []byte) { b[nStarts] = 0x80 },
+		"reserved":      func(b []byte) { b[nRest] = 1 },
+		"reserved zero": func(b []byte) { b[nZero] = 1 },
+	} {
+		data := goldenFiles()["node-1.bin"]
+		change(data)
+		resumNode(data)
+		if _, err := DecodeNode(data); !known(err) {
+			t.Errorf("node: %s: %v", name, err)
+		}
+	}
+}
+
+func TestNewerVersionsAreRefusedByName(t *testing.T) {
+	for field, change := range map[string]func(b []byte){
+		"version":           func(b []byte) { b[hVersion+1] = 2 },
+		"required features": func(b []byte) { b[hRequired+3] = 1 },
+		"flags":             func(b []byte) { b[hFlags] = 1 },
+	} {
+		for name, data := range goldenFiles() {
+			if field == "flags" && name == "node-1.bin" {
+				continue
+			}
+			change(data)
+			if name == "node-1.bin" {
+				resumNode(data)
+			} else {
+				resum(data)
+			}
+			err := decodeAny(name, data)
+			var e *FormatError
+			if !errors.As(err, &e) || e.Kind != ErrUnsupported || e.Field != field {
+				t.Errorf("%s of %s: %v", field, name, err)
+			}
+		}
+	}
+	data := goldenFiles()["checkpoint-1.bin"]
+	data[hOptional] = 0xff
+	resum(data)
+	if _, err := Decode(data); err != nil {
+		t.Errorf("an optional feature of a checkpoint: %v", err)
+	}
+	data = goldenFiles()["node-1.bin"]
+	data[nOptional] = 0xff
+	resumNode(data)
+	if _, err := DecodeNode(data); err != nil {
+		t.Errorf("an optional feature of the node file: %v", err)
+	}
+}
+
+func TestWriterAndDecoderAgree(t *testing.T) {
+	var w Writer
+	rapid.Check(t, func(t *rapid.T) {
+		s := Snapshot{Slots: []Slot{}, Partitions: []Partition{}}
+		s.Shard = rapid.Uint16().Draw(t, "shard")
+		s.Sequence = rapid.Uint64().Draw(t, "sequence")
+		s.LSN = rapid.Uint64().Draw(t, "lsn")
+		for range rapid.IntRange(0, 5).Draw(t, "slots") {
+			s.Slots = append(s.Slots, Slot{Slot: rapid.Uint16().Draw(t, "slot"), Term: rapid.Uint32Range(0, MaxTerm).Draw(t, "term"), Index: rapid.Uint64().Draw(t, "index")})
+		}
+		for range rapid.IntRange(0, 8).Draw(t, "partitions") {
+			p := Partition{
+				Partition: rapid.Uint32().Draw(t, "partition"), Slot: rapid.Uint16().Draw(t, "slot"), Class: rapid.Uint8().Draw(t, "class"),
+				SegmentBase: rapid.Int64Range(0, 1000).Draw(t, "base"), NextOffset: rapid.Int64Range(1000, 1<<62).Draw(t, "next"),
+				End: rapid.Int64Range(0, 1<<32).Draw(t, "end"), MaxTimestamp: rapid.Int64().Draw(t, "max"),
+			}
+			for e := range rapid.Int32Range(0, 4).Draw(t, "epochs") {
+				p.Epochs.Begin(e, int64(e)*10, ReasonStart)
+			}
+			s.Partitions = append(s.Partitions, p)
+		}
+		back, err := Decode(encode(&w, &s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(back.Partitions) != len(s.Partitions) || len(back.Slots) != len(s.Slots) || back.Header != s.Header {
+			t.Fatalf("%+v", back)
+		}
+		for i := range s.Partitions {
+			if !bytes.Equal(encode(new(Writer), &Snapshot{Partitions: s.Partitions[i : i+1]}), encode(new(Writer), &Snapshot{Partitions: back.Partitions[i : i+1]})) {
+				t.Fatalf("partition %d: %+v, want %+v", i, back.Partitions[i], s.Partitions[i])
+			}
+		}
+	})
+}
+
+func TestTheSecondCheckpointAllocatesNothing(t *testing.T) {
+	var w Writer
+	s := goldenSnapshot()
+	encode(&w, s)
+	if n := testing.AllocsPerRun(20, func() { encode(&w, s) }); n != 0 {
+		t.Errorf("a checkpoint allocates %v times", n)
+	}
+	violates(t, "add after finish", func() { w.Add(&s.Partitions[0]) })
+	violates(t, "finish twice", func() { w.Finish(&s.Header) })
+	violates(t, "term of 32 bits", func() { w.Begin([]Slot{{Term: MaxTerm + 1}}) })
+}
+
+func FuzzDecodeCheckpoint(f *testing.F) {
+	f.Add(goldenFiles()["checkpoint-1.bin"])
+	f.Add(encode(new(Writer), &Snapshot{}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for range 2 {
+			s, err := Decode(data)
+			if err == nil && data[hOptional]|data[hOptional+1]|data[hOptional+2]|data[hOptional+3] == 0 {
+				if again := encode(new(Writer), s); !bytes.Equal(again, data) {
+					t.Fatalf("what decodes does not encode to the same bytes")
+				}
+			} else if err != nil && !known(err) && !errors.Is(err, ErrUnsupported) {
+				t.Fatal(err)
+			}
+			if s != nil {
+				for i := range s.Partitions {
+					useEpochs(&s.Partitions[i].Epochs)
+				}
+			}
+			resum(data) // once more, past the checksums
+		}
+	})
+}
+
+// useEpochs calls everything that reads an epoch table.
+func useEpochs(e *EpochTable) {
+	for _, o := range []int64{-1, 0, 99, 100, 5000, 1 << 62} {
+		e.EpochAt(o)
+		e.SkipGap(o)
+		e.AllowsGap(o, o+1)
+		e.EndOffsetFor(int32(o), o)
+	}
+	e.Last()
+	e.Clone().TrimTo(101)
+}
+
+func FuzzDecodeNode(f *testing.F) {
+	f.Add(goldenFiles()["node-1.bin"])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for range 2 {
+			n, err := DecodeNode(data)
+			if err == nil && data[nOptional]|data[nOptional+1]|data[nOptional+2]|data[nOptional+3] == 0 {
+				if !bytes.Equal(AppendNode(nil, &n), data) {
+					t.Fatal("what decodes does not encode to the same bytes")
+				}
+			} else if err != nil && !known(err) && !errors.Is(err, ErrUnsupported) {
+				t.Fatal(err)
+			}
+			resumNode(data)
+		}
+	})
+}

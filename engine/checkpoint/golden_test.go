@@ -1,0 +1,111 @@
+package checkpoint
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write golden files that do not exist")
+
+func id(first byte) [16]byte {
+	var b [16]byte
+	for i := range b {
+		b[i] = first + byte(i)
+	}
+	return b
+}
+
+// goldenSnapshot has every field set to a value of its own.
+func goldenSnapshot() *Snapshot {
+	s := &Snapshot{
+		Header: Header{
+			Node: id(0x10), Journal: id(0x30), Shard: 2, Shards: 3, Flags: FlagClean, Sequence: 7,
+			LSN: 0x0102030405060708, Incarnation: 9, Wall: 1_800_000_000_000_000_000, AppendTime: 1_800_000_000_000_000_001,
+			Boot: id(0x50), Device: 0xfe01, Mount: 0xfe02,
+		},
+		Slots: []Slot{{Slot: 3, Term: 12, Index: 99}, {Slot: 63, Term: MaxTerm, Index: 1 << 40}},
+		Partitions: []Partition{
+			{
+				Topic: id(0x70), Partition: 4, Slot: 3, Class: 3, Term: 12, SegmentBase: 1000, End: 123_456, IndexEntries: 30,
+				NextOffset: 5000, LogStart: 77, Reserved: 0, MaxTimestamp: 1_700_000_000_000, NewestAppend: 1_800_000_000_000_000_000, Producers: 8,
+			},
+			{Topic: id(0x90), Partition: 0, Slot: 63, Class: 1, Term: 13, NextOffset: 9000, Reserved: 12_000, MaxTimestamp: -1 << 63},
+			{Topic: id(0xb0), Partition: 1<<32 - 1, Slot: 63, Class: 2},
+		},
+	}
+	e := &s.Partitions[1].Epochs
+	e.Begin(3, 0, ReasonStart)
+	e.Begin(5, 100, ReasonMove)
+	e.BeginAfterGap(13, 4000, 8000, ReasonCrash)
+	return s
+}
+
+func goldenNode() Node {
+	return Node{ID: id(0x10), Created: 1_790_000_000_000_000_000, Slots: 64, Shards: 3, Starts: 12}
+}
+
+// encode writes s by the writer.
+func encode(w *Writer, s *Snapshot) []byte {
+	w.Begin(s.Slots)
+	for i := range s.Partitions {
+		w.Add(&s.Partitions[i])
+	}
+	return w.Finish(&s.Header)
+}
+
+func goldenFiles() map[string][]byte {
+	n := goldenNode()
+	return map[string][]byte{
+		"checkpoint-1.bin": encode(new(Writer), goldenSnapshot()),
+		"node-1.bin":       AppendNode(nil, &n),
+	}
+}
+
+func TestFilesAreByteForByteTheGoldenOnes(t *testing.T) {
+	for name, got := range goldenFiles() {
+		path := filepath.Join("testdata", "golden", name)
+		want, err := os.ReadFile(path)
+		if os.IsNotExist(err) && *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			i := 0
+			for i < len(got) && i < len(want) && got[i] == want[i] {
+				i++
+			}
+			t.Errorf("%s differs at byte %d of %d (golden %d)", name, i, len(got), len(want))
+		}
+	}
+}
+
+func TestGoldenFilesDecode(t *testing.T) {
+	files := goldenFiles()
+	s, err := Decode(files["checkpoint-1.bin"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "checkpoint", s, goldenSnapshot())
+	n, err := DecodeNode(files["node-1.bin"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "node", n, goldenNode())
+}
+
+// equal fails t unless got is deeply equal to want.
+func equal(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
