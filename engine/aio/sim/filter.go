@@ -73,23 +73,25 @@ func matchPath(pattern, p string) bool {
 
 // subjectOf describes a data operation.
 func (d *Driver) subjectOf(op *aio.Op) subject {
-	s := subject{op: dataOps[op.Kind], d: d}
-	if op.Kind <= aio.KindFdatasync {
+	s := subject{d: d}
+	switch op.Kind {
+	case aio.KindRead:
+		s.op = Reads
+	case aio.KindWrite:
+		s.op = Writes
+	case aio.KindFdatasync:
+		s.op = Flushes
+	case aio.KindAccept:
+		s.op = Accepts
+	case aio.KindRecv:
+		s.op = Receives
+	case aio.KindSend:
+		s.op = Sends
+	}
+	if s.op&(Reads|Writes|Flushes) != 0 {
 		if h := d.handle(op.File); h != nil {
 			s.path = h.path
 		}
 	}
 	return s
-}
-
-var dataOps = [...]Ops{
-	aio.KindNone:      0,
-	aio.KindRead:      Reads,
-	aio.KindWrite:     Writes,
-	aio.KindFdatasync: Flushes,
-	aio.KindAccept:    Accepts,
-	aio.KindRecv:      Receives,
-	aio.KindSend:      Sends,
-	aio.KindShutdown:  0,
-	aio.KindCloseSock: 0,
 }

@@ -333,3 +333,68 @@ func (c *crasher) Complete(*aio.Op) {
 	c.seen++
 	c.w.Crash(sim.KeepNone)
 }
+
+func TestCancelReachesAnOperationThatWaitsForASlot(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1})
+	d := w.Driver(aio.Options{Entries: 2})
+	l, addr, err := d.Listen(":0", aio.ListenAlone)
+	must(t, err)
+	s, err := d.Dial(addr)
+	must(t, err)
+	o := &log{}
+	ops := []*aio.Op{{Kind: aio.KindAccept, Sock: l}, {Kind: aio.KindRecv, Sock: s}, {Kind: aio.KindSend, Sock: s}}
+	for _, op := range ops {
+		op.Owner = o
+		d.Submit(op)
+	}
+	d.Cancel(ops[2])
+	for ops[2].InFlight() {
+		_, err := d.Poll(time.Second)
+		must(t, err)
+	}
+	if !errors.Is(ops[2].Err, aio.ErrCanceled) || !ops[1].InFlight() || d.InFlight() != 2 {
+		t.Fatalf("cancelled while it waited: %v, %d in flight", ops[2].Err, d.InFlight())
+	}
+	d.Cancel(ops[1])
+	for ops[1].InFlight() {
+		_, err := d.Poll(time.Second)
+		must(t, err)
+	}
+	must(t, aio.Do(d, ops[2])) // an empty send, now that there is a slot
+}
+
+func TestMisuseIsABug(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1})
+	makeFile(t, w, "/f", 4096)
+	d := w.Driver(aio.Options{})
+	f := open(t, d, "/f")
+	hold := w.Hold(sim.Filter{Ops: sim.Reads})
+	read := &aio.Op{Kind: aio.KindRead, File: f, Buf: block(t, d, 4096, 0), Owner: &log{}}
+	d.Submit(read)
+	violates(t, func() { d.Submit(read) })
+	file := &aio.FileOp{Kind: aio.FileStatFS, Path: "/", Owner: &log{}}
+	d.SubmitFile(file)
+	violates(t, func() { d.SubmitFile(file) })
+	job := &aio.JobOp{Job: &longJob{}, Owner: &log{}}
+	d.SubmitJob(job)
+	violates(t, func() { d.SubmitJob(job) })
+	violates(t, func() { d.SubmitFile(&aio.FileOp{Kind: aio.FileStatFS}) })
+	violates(t, func() { d.SubmitJob(&aio.JobOp{}) })
+	violates(t, func() {
+		d.Submit(&aio.Op{Kind: aio.KindSend, Vec: make([][]byte, aio.MaxVec+1), Owner: &log{}})
+	})
+	violates(t, func() { hold.Wait(1) })
+}
+
+func TestUnknownOperationsAreErrors(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1})
+	makeFile(t, w, "/f", 4096)
+	d := w.Driver(aio.Options{})
+	f := open(t, d, "/f")
+	if err := aio.Do(d, &aio.Op{Kind: 99}); err == nil {
+		t.Fatal("an unknown operation is no error")
+	}
+	if err := aio.DoFile(d, &aio.FileOp{Kind: 99, File: f}); err == nil {
+		t.Fatal("an unknown file operation is no error")
+	}
+}

@@ -346,3 +346,19 @@ func TestFlippedBitsStayThroughFlushAndCut(t *testing.T) {
 	x.PowerCut(disk.KeepNone)
 	x.holds("/f", want)
 }
+
+func TestFlushCoversTruncationsUpToItsMarkOnly(t *testing.T) {
+	x := newTree(t, 1)
+	n := x.durable("/f", fill(1, 8192))
+	n.Resize(6000)
+	mark := n.Mark()
+	n.Resize(2000)
+	x.write(n, fill(2, 1000), 2000, disk.Cached)
+	n.Flush(mark)
+	x.PowerCut(disk.KeepNone)
+	x.holds("/f", fill(1, 6000))
+	n.Resize(100)
+	n.Flush(n.Mark())
+	x.PowerCut(disk.KeepNone)
+	x.holds("/f", fill(1, 100))
+}
