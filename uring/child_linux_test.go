@@ -153,6 +153,10 @@ func TestLittleLockedMemoryIsLivedWithAndReported(t *testing.T) {
 	if out := runChild(t, "memlock", strconv.Itoa(300<<10)); !strings.Contains(out, "registered 0 of") {
 		t.Errorf("a limit of 300 KiB: %s", out)
 	}
+	// Enough for the ring, and not for the ring of receive buffers.
+	if out := runChild(t, "memlock", strconv.Itoa(exact-childArena-4096)); !strings.Contains(out, "refused:") || !needLine.MatchString(out) {
+		t.Errorf("a limit of a page less than the ring needs: %s", out)
+	}
 	if out := runChild(t, "memlock", "4096"); !strings.Contains(out, "refused:") || !strings.Contains(out, "LimitMEMLOCK") {
 		t.Errorf("a limit of 4 KiB: %s", out)
 	}

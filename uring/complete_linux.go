@@ -26,9 +26,6 @@ func (d *Driver) complete(c giouring.CompletionQueueEvent) int {
 	i := d.slots.find(c.UserData)
 	op := d.slots.tab[i].op
 	more := c.Flags&giouring.CQEFMore != 0
-	if !more {
-		d.flying--
-	}
 	if c.Res < 0 {
 		return d.failed(i, op, unix.Errno(-c.Res), c)
 	}

@@ -1,6 +1,7 @@
 package uring
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -84,8 +85,7 @@ type Driver struct {
 	finished queue[task]
 
 	batch    [reapPiece]giouring.CompletionQueueEvent
-	inFlight int // all operations
-	flying   int // those that the kernel has
+	inFlight int // operations of all kinds
 
 	wakeArmed bool
 	polling   bool
@@ -117,6 +117,9 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		finished: newQueue[task](),
 	}
 	if err := d.build(opts, cfg); err != nil {
+		if errors.Is(err, unix.ENOMEM) && !errors.Is(err, ErrLockedMemory) && d.ring != nil {
+			err = fmt.Errorf("%w: %w; each driver needs LimitMEMLOCK=%d (or infinity)", ErrLockedMemory, err, d.lockedBytes(opts))
+		}
 		d.unmap()
 		return nil, err
 	}
@@ -197,7 +200,7 @@ func (d *Driver) build(o aio.Options, c Config) (err error) {
 	if err = d.arena.register(d.ring); err != nil {
 		return err
 	}
-	d.noteMemory()
+	d.noteMemory(o)
 	if !d.ring.registerFD() {
 		d.notes = append(d.notes, "the thread's table of rings is full (16): entering the kernel costs 50 ns more")
 	}
@@ -211,7 +214,7 @@ func (d *Driver) build(o aio.Options, c Config) (err error) {
 }
 
 // noteMemory says what could not be registered, and what limit would allow it.
-func (d *Driver) noteMemory() {
+func (d *Driver) noteMemory(o aio.Options) {
 	if d.arena.registered == len(d.arena.mem) {
 		return
 	}
@@ -223,13 +226,13 @@ func (d *Driver) noteMemory() {
 	d.notes = append(d.notes, fmt.Sprintf(
 		"the limit of locked memory (RLIMIT_MEMLOCK) of %s bytes lets %d of %d bytes of I/O memory be registered, the rest is slower; "+
 			"each driver needs LimitMEMLOCK=%d (or infinity)",
-		limit, d.arena.registered, len(d.arena.mem), d.lockedBytes()))
+		limit, d.arena.registered, len(d.arena.mem), d.lockedBytes(o)))
 }
 
 // lockedBytes is the locked memory that the driver takes when all is registered.
-func (d *Driver) lockedBytes() int {
+func (d *Driver) lockedBytes(o aio.Options) int {
 	p := &d.ring.setup
-	return pages(p.ringBytes()) + pages(int(p.sqEntries)*sqeSize) + pages(len(d.recv.ringMem)) + len(d.arena.mem)
+	return pages(p.ringBytes()) + pages(int(p.sqEntries)*sqeSize) + pages(o.RecvBuffers*bufSize) + pages(int(o.ArenaBytes))
 }
 
 // Name is "io_uring".

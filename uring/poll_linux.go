@@ -1,6 +1,7 @@
 package uring
 
 import (
+	"math"
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -41,6 +42,9 @@ func (d *Driver) poll(wait time.Duration) (int, error) {
 	// A turn may end without a completion for the caller: a signal, the rest
 	// of a short write, a wake-up that came too late. The wait goes on.
 	deadline := d.clock.Now() + int64(wait)
+	if deadline < 0 {
+		deadline = math.MaxInt64
+	}
 	for {
 		n, err := d.turn(wait)
 		woken := d.waker.pending.Load()

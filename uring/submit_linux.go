@@ -108,7 +108,6 @@ func (d *Driver) place(i uint32) bool {
 	s := &d.slots.tab[i]
 	d.prepare(e, i, s.op)
 	s.state = stateFlying
-	d.flying++
 	return true
 }
 

@@ -7,10 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxCPU is one more than the highest CPU that an affinity mask of the kernel
+// interface used here can name.
+const maxCPU = 1024
+
 // PinThread lets the calling thread run on one CPU only. The goroutine must be
 // locked to its thread, and stay so: the pin does not leave the thread.
 func PinThread(cpu int) error {
-	if cpu < 0 || cpu >= 8*len(unix.CPUSet{})*8 {
+	if cpu < 0 || cpu >= maxCPU {
 		return fmt.Errorf("uring: pinning to CPU %d: %w", cpu, unix.EINVAL)
 	}
 	var set unix.CPUSet

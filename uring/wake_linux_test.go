@@ -1,6 +1,7 @@
 package uring
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -85,35 +86,36 @@ func TestSignalsDoNotEndAWait(t *testing.T) {
 }
 
 func TestNoWakeIsLostAndMostCostNothing(t *testing.T) {
-	const wakers, each = 8, 3000
+	const wakers, each = 8, 1600
 	d := open(t, small, Config{})
-	var asked [wakers]atomic.Int64
+	var asked, served [wakers]atomic.Int64
 	var all sync.WaitGroup
 	for w := range wakers {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			for range each {
-				asked[w].Add(1)
+			for i := int64(1); i <= each; i++ {
+				asked[w].Store(i)
 				d.Wake()
-				if asked[w].Load()%64 == 0 {
+				for i%8 == 0 && served[w].Load() < i {
 					runtime.Gosched()
 				}
 			}
 		}()
 	}
-	// A lost wake would leave the loop in its hour.
-	total := func() (n int64) {
-		for i := range asked {
-			n += asked[i].Load()
-		}
-		return n
-	}
+	// A lost wake would leave the loop waiting for ever, and its waker too.
 	polls := 0
-	for total() < wakers*each {
-		_, err := d.Poll(time.Hour)
+	for left := wakers; left > 0; polls++ {
+		_, err := d.Poll(math.MaxInt64)
 		check(t, err)
-		polls++
+		left = 0
+		for w := range wakers {
+			n := asked[w].Load()
+			served[w].Store(n)
+			if n < each {
+				left++
+			}
+		}
 	}
 	all.Wait()
 	calls := d.Stats().WakeCalls
