@@ -1,6 +1,9 @@
 package broker
 
-import "github.com/mqd-broker/mqd/broker/catalog"
+import (
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine"
+)
 
 // AdminKind says what an [Admin] asks for.
 type AdminKind uint8
@@ -41,10 +44,11 @@ type Admin struct {
 	// Message says what is wrong, for people; "" when OK.
 	Message string
 	// Topic is the topic as it is in the catalog afterwards (with DeleteTopic: as
-	// it was), nil with a code. It is immutable.
+	// it was), nil with a code. It is immutable. With code Storage an alter may
+	// have been recorded all the same.
 	Topic *catalog.Topic
-	// Partition numbers index PartitionInfos; DescribeTopic only.
-	PartitionInfos []PartitionInfo
+	// Infos are the partitions by number; DescribeTopic only.
+	Infos []PartitionInfo
 
 	adminState
 }
@@ -59,7 +63,7 @@ type PartitionInfo struct {
 	Bytes int64
 	// ExposedBytes are acknowledged and would be lost by a power cut now.
 	ExposedBytes int64
-	// Epoch is the newest leader epoch.
+	// Epoch is the newest leader epoch; 0 where nothing has been written.
 	Epoch uint32
 	// Class is the class in force, which is behind the topic's while a change
 	// to a stronger one is under way.
@@ -73,4 +77,93 @@ type AdminOwner interface {
 }
 
 // adminState is the broker's part of an Admin.
-type adminState struct{}
+type adminState struct {
+	origin *Shard // the shard that was asked; others only look at its number
+	steps  []step // of a describe
+	left   int    // of them, not done
+	wait   waiter
+}
+
+// Admin creates, alters, deletes or describes a topic. r.Owner hears of the outcome
+// once.
+func (b *Shard) Admin(r *Admin) {
+	r.Code, r.Message, r.Topic, r.Infos = OK, "", nil, nil
+	r.origin = b
+	b.inFlight++
+	if r.Kind == DescribeTopic {
+		b.describe(r)
+		return
+	}
+	if b.node.quiesced.Load() {
+		r.refuse(ShuttingDown, "")
+		b.adminDone(r)
+		return
+	}
+	b.post(b.node.catalogShard(), Message{kind: msgAdmin, body: r}, &r.wait)
+}
+
+// refuse sets the result. An empty text stands for the code's help.
+func (r *Admin) refuse(code Code, text string) {
+	if text == "" {
+		text = code.Help()
+	}
+	r.Code, r.Message, r.Topic = code, text, nil
+}
+
+// adminDone tells the owner, on the shard that was asked.
+func (b *Shard) adminDone(r *Admin) {
+	b.inFlight--
+	r.Owner.AdminDone(r)
+}
+
+// describe gathers the state of a topic's partitions from all shards.
+func (b *Shard) describe(r *Admin) {
+	t := b.Image().ByName(r.Name)
+	if t == nil {
+		r.refuse(UnknownTopic, "")
+		b.adminDone(r)
+		return
+	}
+	r.Topic = t
+	r.Infos = make([]PartitionInfo, t.Partitions)
+	r.steps = make([]step, b.node.Shards())
+	r.left = len(r.steps)
+	for i := range r.steps {
+		s := &r.steps[i]
+		*s = step{kind: stepDescribe, topic: t, to: i, from: b.id, owner: (*described)(r), infos: r.Infos}
+	}
+	steps := r.steps // r may be done inside the loop
+	for i := range steps {
+		b.post(i, Message{kind: msgStep, body: &steps[i]}, &steps[i].wait)
+	}
+}
+
+// described is an Admin as the owner of its steps.
+type described Admin
+
+func (*described) stepSeen(*step) {}
+
+// stepDone ends the describe with its last step.
+func (o *described) stepDone(*step) {
+	r := (*Admin)(o)
+	if r.left--; r.left == 0 {
+		r.steps = nil
+		r.origin.adminDone(r)
+	}
+}
+
+// info describes a partition of this shard.
+func (b *Shard) info(t *catalog.Topic, number uint32) PartitionInfo {
+	p := b.store.Partition(engine.Key{Topic: t.ID, Partition: number})
+	if p == nil {
+		return PartitionInfo{Shard: b.id, NewestAppend: -1, Class: Class(t.Config.Durability())}
+	}
+	info := PartitionInfo{
+		Shard: b.id, LogStart: p.LogStart(), Durable: p.Durable(), End: p.End(), NewestAppend: p.NewestAppendTime(),
+		Bytes: p.Bytes(), ExposedBytes: p.ExposedBytes(), Epoch: p.Epoch(), Class: p.Class(),
+	}
+	if info.NewestAppend == 0 {
+		info.NewestAppend = -1
+	}
+	return info
+}

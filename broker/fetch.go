@@ -9,7 +9,7 @@ type Fetch struct {
 
 	Topic     TopicID
 	Partition int32
-	// Offset is the first offset wanted, at least 0.
+	// Offset is the first offset wanted.
 	Offset int64
 	// MaxBytes and MaxRecords bound the answer, which holds at least one batch
 	// if there is one; 0 takes [Options.FetchBytes] and [Options.FetchRecords].
@@ -25,7 +25,8 @@ type Fetch struct {
 	// Result.
 
 	Code Code
-	// Class is the topic's class, ClassNone where the topic is not known.
+	// Class is the topic's class in force, ClassNone where the partition is not
+	// known.
 	Class Class
 	// LogStart is the first offset stored, Durable the end of what may be read,
 	// End the offset that the next record gets, NewestAppend the broker's time
@@ -47,13 +48,182 @@ type FetchOwner interface {
 	Fetched(r *Fetch)
 }
 
-// fetchState is the broker's part of a Fetch.
-type fetchState struct{}
+// fetchStage says where a fetch is. It is the asking shard's.
+type fetchStage uint8
+
+const (
+	fetchIdle   fetchStage = iota
+	fetchQueued            // waits for a credit
+	fetchSent              // the owning shard has it
+	fetchParked            // the owning shard has a reading for it
+	fetchHeld              // answered, not released
+)
+
+// fetchState is the broker's part of a Fetch. The owning shard looks at nothing of
+// it.
+type fetchState struct {
+	home     int // shard that owns the partition
+	stage    fetchStage
+	canceled bool
+	rd       *reading
+	wait     waiter // of the request, then of its cancellation
+}
 
 // Pieces are the whole batches of the answer, in pieces of memory that can be
 // sent as they are: at most [MaxPieces], none with a code or when the wait ended
 // first. They are valid from Fetched until [Shard.Release].
-func (r *Fetch) Pieces() [][]byte { return nil }
+func (r *Fetch) Pieces() [][]byte {
+	if r.rd == nil {
+		return nil
+	}
+	return r.rd.read.Pieces[:r.rd.read.N]
+}
 
 // Bytes is the size of all pieces together.
-func (r *Fetch) Bytes() int { return 0 }
+func (r *Fetch) Bytes() int {
+	if r.rd == nil {
+		return 0
+	}
+	return r.rd.read.Bytes
+}
+
+// Fetch reads from a partition. r.Owner hears of the answer once.
+func (b *Shard) Fetch(r *Fetch) {
+	if r.stage != fetchIdle {
+		violated("a fetch is released before it is used again")
+	}
+	r.unknown(OK)
+	r.rd, r.canceled, r.Message = nil, false, ""
+	if _, code := b.node.lookup(r.Topic, r.Partition); code != OK {
+		r.Code = code
+		b.deliver(r)
+		return
+	}
+	r.home = b.node.ShardOf(r.Topic, r.Partition)
+	if r.home != b.id {
+		r.stage = fetchQueued
+		b.postFetch(r)
+		return
+	}
+	r.stage = fetchSent
+	switch m := b.startFetch(r, b.id); m.kind {
+	case msgAnswered:
+		b.deliver(r)
+	case msgParked:
+		b.parked(m.body.(*reading))
+	case msgFetched:
+		b.fetched(m.body.(*reading))
+	}
+}
+
+// postFetch is post, with a note of whether the fetch has left.
+func (b *Shard) postFetch(r *Fetch) {
+	b.post(r.home, Message{kind: msgFetch, body: r}, &r.wait)
+	if r.wait.in == nil {
+		r.stage = fetchSent
+	}
+}
+
+// unknown sets the results to those of a partition that is not known.
+func (r *Fetch) unknown(code Code) {
+	r.Code, r.Class, r.Next = code, ClassNone, r.Offset
+	r.LogStart, r.Durable, r.End, r.NewestAppend = -1, -1, -1, -1
+}
+
+// parked notes that the owning shard will answer later.
+func (b *Shard) parked(rd *reading) {
+	r := rd.r
+	r.stage, r.rd = fetchParked, rd
+	if r.canceled {
+		b.cancelParked(r)
+	}
+}
+
+// fetched delivers the pieces of a reading.
+func (b *Shard) fetched(rd *reading) {
+	r := rd.r
+	rd.results.copyTo(r)
+	r.rd = rd
+	b.stats.Fetched++
+	b.stats.FetchedBytes += uint64(rd.read.Bytes)
+	b.deliver(r)
+}
+
+// lateFetched handles an answer that comes by itself, and returns the reply.
+func (b *Shard) lateFetched(rd *reading) Message {
+	r := rd.r
+	cancelling := r.canceled && r.home != b.id
+	if r.wait.in != nil {
+		r.wait.leave() // its cancellation, which is not needed any more
+		cancelling = false
+	}
+	if rd.read.N > 0 {
+		b.fetched(rd)
+		return taken
+	}
+	rd.results.copyTo(r)
+	r.rd = nil
+	b.deliver(r)
+	if cancelling {
+		// The cancellation is on the way. It must not find the reading in
+		// another's use, and a reply could overtake it.
+		b.post(rd.at.id, Message{kind: msgRelease, body: rd}, &rd.wait)
+		return taken
+	}
+	return Message{kind: msgReturned, body: rd}
+}
+
+// deliver tells the owner.
+func (b *Shard) deliver(r *Fetch) {
+	r.stage = fetchHeld
+	r.Owner.Fetched(r)
+}
+
+// Release gives back the memory of a fetch's pieces, after they have been sent.
+// It is called exactly once for every Fetched. After it r is the caller's again
+// and its pieces are gone.
+func (b *Shard) Release(r *Fetch) {
+	if r.stage != fetchHeld {
+		violated("a fetch is released once after every answer")
+	}
+	rd := r.rd
+	r.stage, r.rd = fetchIdle, nil
+	switch {
+	case rd == nil:
+	case r.home == b.id:
+		b.recycle(rd)
+	default:
+		b.post(r.home, Message{kind: msgRelease, body: rd}, &rd.wait)
+	}
+}
+
+// CancelFetch ends a fetch early: its connection is gone. r.Owner.Fetched is still
+// called exactly once, now or later, with whatever there is, and wants its
+// Release. A fetch that has been answered is left alone.
+func (b *Shard) CancelFetch(r *Fetch) {
+	switch r.stage {
+	case fetchQueued:
+		if r.wait.in == nil {
+			// It left for the owning shard when a credit came.
+			r.canceled = true
+			return
+		}
+		r.wait.leave()
+		b.deliver(r)
+	case fetchSent:
+		r.canceled = true
+	case fetchParked:
+		if !r.canceled {
+			r.canceled = true
+			b.cancelParked(r)
+		}
+	}
+}
+
+func (b *Shard) cancelParked(r *Fetch) {
+	if r.home == b.id {
+		b.cancelReading(r.rd)
+		return
+	}
+	b.post(r.home, Message{kind: msgCancel, body: r.rd}, &r.wait)
+}

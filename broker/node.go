@@ -1,10 +1,14 @@
 package broker
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/recovery"
+	"github.com/mqd-broker/mqd/engine/shard"
 )
 
 // AutoCreate says what happens to metadata requests for topics that do not exist.
@@ -22,10 +26,6 @@ const (
 type Options struct {
 	// Dir is the data directory.
 	Dir string
-	// ID is the node's.
-	ID [16]byte
-	// Slots is the number of slots of the data directory. Default 64.
-	Slots int
 	// AutoCreate is off by default.
 	AutoCreate AutoCreate
 	// Partitions is the number of partitions of a topic whose creator does not
@@ -34,14 +34,14 @@ type Options struct {
 	// MaxTopicPartitions bounds the partitions of a topic. 1 to
 	// catalog.MaxPartitions, default catalog.MaxPartitions.
 	MaxTopicPartitions uint32
-	// MaxPartitions bounds the partitions of all topics together. Default
-	// 1,000,000.
+	// MaxPartitions bounds the partitions of all topics together. At least 1,
+	// default 1,000,000.
 	MaxPartitions int
 	// MaxBatch is the largest batch of any topic, in bytes: the engine's limit,
-	// the upper bound of max.message.bytes. Default 1 MiB.
+	// the upper bound of max.message.bytes. At least 4096, default 1 MiB.
 	MaxBatch int
 	// ProduceTimeout is how long a produce may wait for room before it is
-	// refused with Busy. Default 30 s.
+	// refused with Busy. At least 1 ms, default 30 s.
 	ProduceTimeout time.Duration
 	// FetchBytes and FetchRecords bound the answer to a fetch that does not say.
 	// Defaults 1 MiB and 500.
@@ -50,11 +50,15 @@ type Options struct {
 	MaxFetchBytes int
 	// MaxFetchWait bounds how long a fetch may wait. Default 60 s.
 	MaxFetchWait time.Duration
-	// MaxFetches bounds the fetches that a shard holds, waiting or answered and
-	// not yet released; one more is refused with Busy. Default 65,536.
+	// MaxFetches bounds the fetches from a shard's partitions, waiting or
+	// answered and not yet released; one more is refused with Busy. Default
+	// 65,536.
 	MaxFetches int
+	// PinnedBytes is how much of a shard's memory answers may hold at a time
+	// before the next fetch has to wait. Default half of the engine's chunks.
+	PinnedBytes int64
 	// PlainBytes is the memory of a shard for converting plain batches. Default
-	// 8 MiB, at least enough for one batch of MaxBatch.
+	// 8 MiB, at least enough for two batches of MaxBatch.
 	PlainBytes int
 	// MaxAdmin bounds the administrative requests that wait at the catalog; one
 	// more is refused with Busy. Default 1024.
@@ -62,29 +66,163 @@ type Options struct {
 	// SnapshotEvery is the number of catalog records between two snapshots.
 	// Default 256.
 	SnapshotEvery int
+	// Events hears of background trouble; nil for nobody.
+	Events Events
 }
 
-// Node is what the shards of a process share. Its methods may be called from any
-// goroutine.
+// Events tells what an operator should hear of. Calls come from a loop and must not
+// block.
+type Events interface {
+	// SnapshotFailed: a snapshot of the catalog was not written. The catalog is
+	// safe in its log; the next start reads more of it.
+	SnapshotFailed(err error)
+	// FilesLeft: the files of a deleted topic were not removed. The next start
+	// tries again.
+	FilesLeft(dir string, err error)
+}
+
+// noEvents is for nobody.
+type noEvents struct{}
+
+func (noEvents) SnapshotFailed(error)    {}
+func (noEvents) FilesLeft(string, error) {}
+
+// WithDefaults returns o with its zero fields set.
+func (o Options) WithDefaults() Options {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&o.MaxPartitions, 1_000_000)
+	def(&o.MaxBatch, 1<<20)
+	def(&o.FetchBytes, 1<<20)
+	def(&o.FetchRecords, 500)
+	def(&o.MaxFetchBytes, 16<<20)
+	def(&o.MaxFetches, 1<<16)
+	def(&o.PlainBytes, 8<<20)
+	def(&o.MaxAdmin, 1024)
+	def(&o.SnapshotEvery, 256)
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.MaxTopicPartitions == 0 {
+		o.MaxTopicPartitions = catalog.MaxPartitions
+	}
+	if o.ProduceTimeout == 0 {
+		o.ProduceTimeout = 30 * time.Second
+	}
+	if o.MaxFetchWait == 0 {
+		o.MaxFetchWait = 60 * time.Second
+	}
+	if o.Events == nil {
+		o.Events = noEvents{}
+	}
+	o.PlainBytes = max(o.PlainBytes, 2*o.plainLarge())
+	return o
+}
+
+// ArenaBytes is the I/O memory that a shard takes from its driver, beside the
+// engine's.
+func (o Options) ArenaBytes() int64 { return int64(o.WithDefaults().PlainBytes) }
+
+// Check reports whether the options are within their bounds. The error is
+// [ErrOptions].
+func (o Options) Check() error {
+	o = o.WithDefaults()
+	for _, c := range [...]struct {
+		name             string
+		value, low, high int64
+	}{
+		{"partitions", int64(o.Partitions), 1, int64(o.MaxTopicPartitions)},
+		{"max topic partitions", int64(o.MaxTopicPartitions), 1, catalog.MaxPartitions},
+		{"max partitions", int64(o.MaxPartitions), 1, 1 << 31},
+		{"max batch", int64(o.MaxBatch), 4096, catalog.MaxMaxMessageBytes},
+		{"produce timeout", int64(o.ProduceTimeout), int64(time.Millisecond), int64(time.Hour)},
+		{"fetch bytes", int64(o.FetchBytes), 1, int64(o.MaxFetchBytes)},
+		{"fetch records", int64(o.FetchRecords), 1, 1 << 31},
+		{"max fetch bytes", int64(o.MaxFetchBytes), 1, 1 << 30},
+		{"max fetch wait", int64(o.MaxFetchWait), 0, int64(time.Hour)},
+		{"max fetches", int64(o.MaxFetches), 1, 1 << 24},
+		{"pinned bytes", o.PinnedBytes, 0, 1 << 40},
+		{"max admin", int64(o.MaxAdmin), 1, 1 << 20},
+		{"snapshot every", int64(o.SnapshotEvery), 1, 1 << 20},
+	} {
+		if c.value < c.low || c.value > c.high {
+			return fmt.Errorf("%w: %s is %d, expected %d to %d", ErrOptions, c.name, c.value, c.low, c.high)
+		}
+	}
+	return nil
+}
+
+// Node is what the shards of a process share. Its exported methods may be called
+// from any goroutine.
 type Node struct {
-	opts  Options
-	owner []uint16 // by slot
+	opts   Options
+	id     [16]byte
+	shards int
+	owner  []uint16      // by slot
+	loops  []*shard.Loop // set before they run
 
 	image    atomic.Pointer[catalog.Image]
 	quiesced atomic.Bool
+
+	// From recovery, until the shards have taken it.
+	topics    *Topics
+	recovered [][]*recovery.PartitionState
+}
+
+// NewNode makes the node of what recovery has found. topics is what recovery was
+// given. The error is [ErrOptions] or [ErrCatalog].
+func NewNode(o Options, rec *recovery.Recovered, topics *Topics) (*Node, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := topics.fits(rec); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		opts: o.WithDefaults(), id: rec.Node.ID, shards: len(rec.Partitions), owner: rec.Slots,
+		loops: make([]*shard.Loop, len(rec.Partitions)), topics: topics, recovered: rec.Partitions,
+	}
+	n.image.Store(topics.state.Image())
+	return n, nil
+}
+
+// restore gives a shard's store the partitions that recovery has found.
+func (n *Node) restore(b *Shard) {
+	for _, st := range n.recovered[b.id] {
+		if st.Key.Topic == engine.CatalogTopic {
+			b.store.Restore(st, engine.CatalogName, CatalogConfig())
+			continue
+		}
+		if t := n.image.Load().ByID(st.Key.Topic); t != nil {
+			b.store.Restore(st, t.Name, n.config(t))
+		}
+	}
+	n.recovered[b.id] = nil
 }
 
 // Shards is the number of shards.
-func (n *Node) Shards() int { return 0 }
+func (n *Node) Shards() int { return n.shards }
 
 // ShardOf is the number of the shard that owns a partition.
-func (n *Node) ShardOf(topic TopicID, partition int32) int { return 0 }
+func (n *Node) ShardOf(topic TopicID, partition int32) int {
+	k := engine.Key{Topic: topic, Partition: uint32(partition)}
+	return int(n.owner[engine.SlotOf(k, len(n.owner))])
+}
+
+// catalogShard is the shard that owns the catalog's partition.
+func (n *Node) catalogShard() int { return int(n.owner[engine.CatalogSlot]) }
 
 // Image is the catalog as it is now. It is immutable; a change makes another.
 func (n *Node) Image() *catalog.Image { return n.image.Load() }
 
 // AutoCreate reports whether unknown topics are to be created.
 func (n *Node) AutoCreate() AutoCreate { return n.opts.AutoCreate }
+
+// Options are the node's options, with their defaults.
+func (n *Node) Options() Options { return n.opts }
 
 // Quiesce begins the end: from now on produces and changes to topics are refused
 // with ShuttingDown; what is in flight is finished. See [Shard.InFlight].

@@ -1,5 +1,7 @@
 package broker
 
+import "github.com/mqd-broker/mqd/engine"
+
 // Times with a meaning of their own in a [ListOffsets].
 const (
 	// TimeEnd asks for the durable offset.
@@ -30,6 +32,8 @@ type ListOffsets struct {
 	Timestamp int64
 	// Message says more for people; mostly empty.
 	Message string
+
+	listState
 }
 
 // ListOffsetsOwner is told of the outcome, on the loop of the shard that was
@@ -37,3 +41,62 @@ type ListOffsets struct {
 type ListOffsetsOwner interface {
 	OffsetsListed(r *ListOffsets)
 }
+
+// listState is the broker's part of a ListOffsets.
+type listState struct {
+	origin int
+	wait   waiter
+
+	// While the owning shard has it.
+	at     *Shard
+	lookup engine.TimeLookup
+}
+
+// ListOffsets looks up an offset by time. r.Owner hears of the outcome once.
+func (b *Shard) ListOffsets(r *ListOffsets) {
+	r.Code, r.Offset, r.Timestamp, r.Message = OK, -1, -1, ""
+	if _, code := b.node.lookup(r.Topic, r.Partition); code != OK {
+		r.Code = code
+		b.listed(r)
+		return
+	}
+	r.origin = b.id
+	b.post(b.node.ShardOf(r.Topic, r.Partition), Message{kind: msgList, body: r}, &r.wait)
+}
+
+// list answers a ListOffsets for a partition of this shard.
+func (b *Shard) list(r *ListOffsets) {
+	p, code := b.partition(r.Topic, r.Partition)
+	switch {
+	case code != OK:
+		r.Code = code
+	case r.Time == TimeEnd:
+		r.Offset = p.Durable()
+	case r.Time == TimeStart:
+		r.Offset = p.LogStart()
+	default:
+		r.at = b
+		r.lookup.Part, r.lookup.Time, r.lookup.Owner = p.Partition, r.Time, (*timeFound)(r)
+		b.store.LookUpTime(&r.lookup)
+		return
+	}
+	b.post(r.origin, Message{kind: msgListed, body: r}, &r.wait)
+}
+
+// timeFound is a ListOffsets as the engine's owner of its lookup.
+type timeFound ListOffsets
+
+// TimeFound takes the outcome over from the engine.
+func (o *timeFound) TimeFound(t *engine.TimeLookup) {
+	r, b := (*ListOffsets)(o), o.at
+	r.at, t.Part = nil, nil
+	if t.Err != nil {
+		r.Code, r.Message = codeOf(t.Err), t.Err.Error()
+	} else {
+		r.Offset, r.Timestamp = t.Offset, t.Timestamp
+	}
+	b.post(r.origin, Message{kind: msgListed, body: r}, &r.wait)
+}
+
+// listed tells the owner.
+func (b *Shard) listed(r *ListOffsets) { r.Owner.OffsetsListed(r) }

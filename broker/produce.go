@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/shard"
 )
 
 // Produce is one batch on its way into a partition. The caller owns and pools it.
@@ -46,5 +48,263 @@ type ProduceOwner interface {
 
 // produceState is the broker's part of a Produce.
 type produceState struct {
-	append engine.Append
+	op       engine.Append
+	origin   int   // shard that was asked
+	home     int   // shard that owns the partition
+	deadline int64 // loop time until which it may wait, nanoseconds
+	limit    int   // largest batch, bytes
+	plain    []byte
+	wait     waiter
+
+	// While the owning shard has it.
+	at   *Shard
+	part *partition
+}
+
+// Produce appends a batch to a partition. r.Owner hears of the outcome once.
+func (b *Shard) Produce(r *Produce) {
+	r.Code, r.Class, r.Base, r.AppendTime, r.Low, r.High, r.Message = OK, ClassNone, -1, -1, -1, -1, ""
+	b.inFlight++
+	if b.node.quiesced.Load() {
+		b.refuse(r, ShuttingDown)
+		return
+	}
+	t, code := b.node.lookup(r.Topic, r.Partition)
+	if code != OK {
+		b.refuse(r, code)
+		return
+	}
+	r.limit = min(t.Config.MaxMessageBytes(), b.node.opts.MaxBatch)
+	if r.Encoding == EncodingRecordBatch {
+		if !b.check(r, r.Batch) {
+			return
+		}
+	} else if h, err := batch.ParsePlainHeader(r.Batch, batch.MaxSize); err != nil {
+		b.invalid(r, err)
+		return
+	} else if leastBatch(h) > r.limit {
+		b.invalid(r, batch.ErrTooLarge)
+		return
+	}
+	r.origin, r.home = b.id, b.node.ShardOf(r.Topic, r.Partition)
+	r.deadline = b.loop.Now() + int64(b.node.opts.ProduceTimeout)
+	r.wait.msg = Message{kind: msgProduce, body: r}
+	l := &b.lanes[r.home]
+	if !l.produces.empty() || !b.advance(r) {
+		l.produces.push(&r.wait)
+		b.waiting = b.waiting.With(r.home)
+		b.mayExpire()
+	}
+}
+
+// check checks a record batch and makes it the one to append.
+func (b *Shard) check(r *Produce, data []byte) bool {
+	h, err := batch.Check(data, r.limit)
+	if err != nil {
+		b.invalid(r, err)
+		return false
+	}
+	r.op.Batch, r.op.Header = data, h
+	return true
+}
+
+// advance brings a produce to the shard that owns its partition. It reports false
+// when it has to wait for memory or for a credit. A plain batch that turns out to
+// be invalid is answered.
+func (b *Shard) advance(r *Produce) bool {
+	if r.Encoding == EncodingPlain && r.op.Batch == nil {
+		switch b.convert(r) {
+		case convertWaits:
+			return false
+		case convertRefused:
+			return true
+		}
+	}
+	if r.home == b.id {
+		b.take(r)
+		return true
+	}
+	if b.port.Credits(r.home) <= b.lanes[r.home].reserve {
+		b.stats.CreditWaits++
+		return false
+	}
+	b.send(r.home, r.wait.msg)
+	return true
+}
+
+// take appends a produce to its partition, which is this shard's, or lets it wait
+// behind those that came before it.
+func (b *Shard) take(r *Produce) {
+	p, code := b.partition(r.Topic, r.Partition)
+	if code != OK {
+		r.Code = code
+		b.settle(r)
+		return
+	}
+	b.admit(p, r)
+}
+
+func (b *Shard) admit(p *partition, r *Produce) {
+	r.at, r.part = b, p
+	if !p.waiting.empty() || !b.tryAppend(r) {
+		b.stats.RoomWaits++
+		p.waiting.push(&r.wait)
+		b.busy.push(p)
+		b.mayExpire()
+	}
+}
+
+// tryAppend appends a produce; false when there is no room.
+func (b *Shard) tryAppend(r *Produce) bool {
+	a := &r.op
+	a.Part, a.MinClass, a.Owner = r.part.Partition, r.MinClass, (*appended)(r)
+	switch err := b.store.Append(a); err {
+	case nil:
+	case engine.ErrBusy:
+		return false
+	default:
+		r.fail(err)
+		b.settle(r)
+	}
+	return true
+}
+
+// appended is a Produce as the engine's owner of its append.
+type appended Produce
+
+// Appended takes the outcome over from the engine.
+func (o *appended) Appended(a *engine.Append) {
+	r := (*Produce)(o)
+	if a.Err != nil {
+		r.fail(a.Err)
+	} else {
+		r.Class, r.Base, r.AppendTime = a.Class, a.Base, a.AppendTime
+	}
+	r.at.settle(r)
+}
+
+// fail sets the result to an error of the engine.
+func (r *Produce) fail(err error) {
+	r.Code = codeOf(err)
+	switch r.Code {
+	case ClassTooWeak:
+		r.Class = r.part.Class()
+	case BatchTooLarge:
+		r.Low, r.High = 0, int64(r.limit)
+	case Storage, Internal:
+		r.Message = err.Error()
+	}
+}
+
+// settle sends a produce whose outcome is known back to the shard that was asked.
+func (b *Shard) settle(r *Produce) {
+	r.at, r.part = nil, nil
+	if r.origin == b.id {
+		b.finish(r)
+		return
+	}
+	b.port.Reply(r.origin, Message{kind: msgProduce, body: r})
+}
+
+// invalid answers a produce whose batch does not check.
+func (b *Shard) invalid(r *Produce, err error) {
+	code := batchCode(err)
+	if code == BatchTooLarge {
+		r.Low, r.High = 0, int64(r.limit)
+	}
+	r.Message = err.Error()
+	b.refuse(r, code)
+}
+
+func (b *Shard) refuse(r *Produce, code Code) {
+	r.Code = code
+	b.finish(r)
+}
+
+// finish tells the owner, on the shard that was asked.
+func (b *Shard) finish(r *Produce) {
+	if r.plain != nil {
+		b.plain.put(r.plain)
+		r.plain = nil
+	}
+	if r.Code == OK {
+		b.stats.Produced++
+		b.stats.ProducedBytes += uint64(len(r.op.Batch))
+	} else {
+		b.stats.Refused++
+	}
+	r.op.Batch = nil
+	b.inFlight--
+	r.Owner.Produced(r)
+}
+
+// canRetry reports whether produces that wait for room are worth another try.
+func (b *Shard) canRetry() bool { return b.busy.first != nil && !b.store.Starved() }
+
+// retry tries produces that wait for room, one of each partition in turn, until
+// there is none again.
+func (b *Shard) retry() {
+	for n := 0; n < retryBudget && b.canRetry(); n++ {
+		p := b.busy.first
+		b.busy.remove(p)
+		w := p.waiting.pop()
+		if !b.tryAppend(w.msg.body.(*Produce)) {
+			p.waiting.pushFront(w)
+		}
+		if !p.waiting.empty() {
+			b.busy.push(p)
+		}
+	}
+}
+
+// expiry ends the waiting of produces that have waited too long.
+type expiry Shard
+
+// expirySteps is how often within a produce timeout it is looked.
+const expirySteps = 8
+
+// mayExpire makes sure that somebody looks.
+func (b *Shard) mayExpire() {
+	if !b.expiry.Armed() {
+		b.loop.Arm(&b.expiry, b.loop.Now()+int64(b.node.opts.ProduceTimeout)/expirySteps)
+	}
+}
+
+// Fire answers the produces whose time is over. Those that wait in one fifo came in
+// order of their deadlines.
+func (e *expiry) Fire(_ *shard.Timer, now int64) {
+	b := (*Shard)(e)
+	for s := b.waiting; !s.Empty(); {
+		to, rest := s.Next()
+		s = rest
+		b.expireIn(&b.lanes[to].produces, now)
+	}
+	last := b.busy.last
+	for p := b.busy.first; p != nil; {
+		next := p.next
+		b.expireIn(&p.waiting, now)
+		if p.waiting.empty() {
+			b.busy.remove(p)
+		}
+		if p == last {
+			break
+		}
+		p = next
+	}
+	if !b.waiting.Empty() || b.busy.first != nil {
+		b.mayExpire()
+	}
+}
+
+func (b *Shard) expireIn(q *fifo, now int64) {
+	for !q.empty() {
+		r := q.first.msg.body.(*Produce)
+		if r.deadline > now {
+			return
+		}
+		q.pop()
+		b.stats.Expired++
+		r.Code = Busy
+		b.settle(r)
+	}
 }

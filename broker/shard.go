@@ -3,26 +3,97 @@ package broker
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/ringbuf"
 )
 
+// Bounds of the work in a turn.
+const (
+	drainBudget = 256 // messages of each kind
+	retryBudget = 256 // produces that waited for room
+	stepBudget  = 512 // partitions of administrative steps
+	heldBudget  = 64  // fetches that waited for pinned memory
+)
+
+// shardSet is a set of shards.
+type shardSet = ringbuf.ShardSet
+
 // Shard is the broker's part of one shard. All methods are called on its loop.
 type Shard struct {
+	id    int
 	node  *Node
 	loop  *shard.Loop
+	drv   aio.Driver
 	store *engine.Store
 	port  *ringbuf.Port[Message]
+
+	lanes   []lane // by shard; its own is for its own partitions
+	waiting shardSet
+	plain   plainPool
+
+	parts map[engine.Key]*partition
+	busy  busyList // partitions with produces that wait for room
+
+	readings readingPool
+	held     fifo  // readings that wait for pinned memory to be released
+	pinned   int64 // bytes of pieces lent
+
+	steps stepList
+
+	keeper *keeper // of the catalog's shard; else nil
+
+	inFlight int
+	expiry   shard.Timer
+	stats    Stats
 }
 
-// NewShard makes the broker's part of a shard. It is called once for each shard,
-// before the loops run.
+// Stats are a shard's counters, written by its loop alone.
+type Stats struct {
+	// Produced and ProducedBytes count what was acknowledged to callers of this
+	// shard, Refused what was not.
+	Produced, ProducedBytes, Refused uint64
+	// Fetched and FetchedBytes count answers with pieces.
+	Fetched, FetchedBytes uint64
+	// CreditWaits counts messages that waited for a credit of the mesh,
+	// PlainWaits produces that waited for memory to convert, RoomWaits produces
+	// that waited for room in journal or memory, PinWaits fetches that waited for
+	// pinned memory.
+	CreditWaits, PlainWaits, RoomWaits, PinWaits uint64
+	// Expired counts produces that waited too long.
+	Expired uint64
+}
+
+// NewShard makes the broker's part of a shard and gives its store the partitions
+// that recovery has found. It is called once for each shard, before the loops run.
 func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Message]) *Shard {
-	return &Shard{node: n, loop: l, store: st, port: port}
+	b := &Shard{
+		id: l.ID(), node: n, loop: l, drv: l.Driver(), store: st, port: port,
+		lanes: make([]lane, n.Shards()), parts: map[engine.Key]*partition{},
+	}
+	for to := range b.lanes {
+		if to != b.id {
+			b.lanes[to].reserve = max(1, port.Credits(to)/reserveShare)
+		}
+	}
+	b.plain.init(b.drv, n.opts)
+	b.readings.limit = n.opts.MaxFetches
+	b.expiry.Owner = (*expiry)(b)
+	if n.opts.PinnedBytes == 0 {
+		b.readings.pinLimit = st.Usage().ChunkLimit / 2
+	} else {
+		b.readings.pinLimit = n.opts.PinnedBytes
+	}
+	n.restore(b)
+	if b.id == n.catalogShard() {
+		b.keeper = newKeeper(b)
+	}
+	n.loops[b.id] = l
+	return b
 }
 
 // ID is the shard's number.
-func (b *Shard) ID() int { return b.loop.ID() }
+func (b *Shard) ID() int { return b.id }
 
 // Node is what the shards have in common.
 func (b *Shard) Node() *Node { return b.node }
@@ -30,41 +101,69 @@ func (b *Shard) Node() *Node { return b.node }
 // Image is the catalog as it is now. It is immutable.
 func (b *Shard) Image() *catalog.Image { return b.node.Image() }
 
-// Produce appends a batch to a partition. r.Owner hears of the outcome once.
-func (b *Shard) Produce(r *Produce) {}
-
-// Fetch reads from a partition. r.Owner hears of the answer once.
-func (b *Shard) Fetch(r *Fetch) {}
-
-// Release gives back the memory of a fetch's pieces, after they have been sent.
-// It is called exactly once for every Fetched. After it r is the caller's again
-// and its pieces are gone.
-func (b *Shard) Release(r *Fetch) {}
-
-// CancelFetch ends a fetch early: its connection is gone. r.Owner.Fetched is still
-// called exactly once, now or later, with whatever there is. A fetch that has
-// been answered is left alone.
-func (b *Shard) CancelFetch(r *Fetch) {}
-
-// ListOffsets looks up an offset by time. r.Owner hears of the outcome once.
-func (b *Shard) ListOffsets(r *ListOffsets) {}
-
-// Admin creates, alters, deletes or describes a topic. r.Owner hears of the outcome
-// once.
-func (b *Shard) Admin(r *Admin) {}
+// Stats are the counters.
+func (b *Shard) Stats() Stats { return b.stats }
 
 // InFlight is the number of produces and administrative requests that have come
 // in here and are not answered.
-func (b *Shard) InFlight() int { return 0 }
+func (b *Shard) InFlight() int { return b.inFlight }
 
 // Drain takes what other shards have sent, a bounded amount, and returns how much
 // that was. It is the first part of a turn; see shard.Worker.
-func (b *Shard) Drain(now int64) int { return 0 }
+func (b *Shard) Drain(int64) int {
+	n := 0
+	for range drainBudget {
+		_, m, ok := b.port.NextReply()
+		if !ok {
+			break
+		}
+		b.reply(m)
+		n++
+	}
+	for range drainBudget {
+		from, m, ok := b.port.NextRequest()
+		if !ok {
+			break
+		}
+		if answer := b.request(from, m); answer.kind != 0 {
+			b.port.Reply(from, answer)
+		}
+		n++
+	}
+	if !b.waiting.Empty() {
+		n += b.pump()
+	}
+	n += b.work()
+	if b.keeper != nil {
+		n += b.keeper.turn()
+	}
+	if b.canRetry() {
+		n++ // Finish retries some; no sleep before the next turn
+	}
+	return n
+}
 
 // Finish is the last part of a turn, after the front doors' own: it retries
 // produces that wait for room, finishes the store's turn, and publishes what goes
 // to other shards.
-func (b *Shard) Finish(now int64) {}
+func (b *Shard) Finish(now int64) {
+	if b.canRetry() {
+		b.retry()
+	}
+	if !b.held.empty() {
+		b.startHeld()
+	}
+	if !b.waiting.Empty() {
+		b.pump()
+	}
+	b.store.Finish(now)
+	b.port.Publish()
+	for s := b.port.TakeSleepers(); !s.Empty(); {
+		peer, rest := s.Next()
+		s = rest
+		b.node.loops[peer].Wake()
+	}
+}
 
 // SpinHint is the time until which the loop had better poll; see shard.Worker.
 func (b *Shard) SpinHint(now int64) int64 { return b.store.SpinHint(now) }

@@ -1,6 +1,13 @@
 package broker
 
-import "github.com/mqd-broker/mqd/engine"
+import (
+	"errors"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/segment"
+)
 
 // What the front doors need of the engine, which they do not import.
 type (
@@ -30,3 +37,71 @@ const (
 	// EncodingPlain is the plain batch; see docs/format/batch.md.
 	EncodingPlain
 )
+
+// The catalog knows nothing of the engine. Each index is 0, or their values differ
+// and this does not compile.
+var (
+	_ = [1]struct{}{}[catalog.Memory-catalog.Class(ClassMemory)]
+	_ = [1]struct{}{}[catalog.Written-catalog.Class(ClassWritten)]
+	_ = [1]struct{}{}[catalog.Flushed-catalog.Class(ClassFlushed)]
+	_ = [1]struct{}{}[catalog.LogAppendTime-catalog.TimestampType(batch.LogAppendTime)]
+	_ = [1]struct{}{}[catalog.MinSegmentBytes-segment.MinSegmentBytes]
+	_ = [1]struct{}{}[catalog.MaxSegmentBytes-segment.MaxSegmentBytes]
+	_ = [1]struct{}{}[catalog.DefaultSegmentBytes-segment.DefaultSegmentBytes]
+	_ = [1]struct{}{}[catalog.MinIndexInterval-segment.MinIndexInterval]
+	_ = [1]struct{}{}[catalog.MaxIndexInterval-segment.MaxIndexInterval]
+	_ = [1]struct{}{}[catalog.DefaultIndexInterval-segment.DefaultIndexInterval]
+)
+
+// codeOf is the code of an error of the engine.
+func codeOf(err error) Code {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, engine.ErrDropped):
+		return UnknownTopic
+	case errors.Is(err, engine.ErrClassTooWeak):
+		return ClassTooWeak
+	case errors.Is(err, engine.ErrTooLarge):
+		return BatchTooLarge
+	case errors.Is(err, engine.ErrOutOfRange):
+		return OffsetOutOfRange
+	case errors.Is(err, engine.ErrCorrupt):
+		return Corrupt
+	case errors.Is(err, engine.ErrStorage):
+		return Storage
+	case errors.Is(err, engine.ErrClosing):
+		return ShuttingDown
+	}
+	return Internal
+}
+
+// batchCode is the code of an error of package batch.
+func batchCode(err error) Code {
+	switch {
+	case errors.Is(err, batch.ErrTooLarge):
+		return BatchTooLarge
+	case errors.Is(err, batch.ErrCorrupt):
+		return CorruptBatch
+	}
+	return InvalidBatch
+}
+
+// catalogCode is the code of an error of package catalog.
+func catalogCode(err error) Code {
+	for _, c := range [...]struct {
+		err  error
+		code Code
+	}{
+		{catalog.ErrInvalidTopic, InvalidTopic},
+		{catalog.ErrInvalidPartitions, InvalidPartitions},
+		{catalog.ErrInvalidConfig, InvalidConfig},
+		{catalog.ErrTopicExists, TopicExists},
+		{catalog.ErrUnknownTopic, UnknownTopic},
+	} {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return Internal
+}

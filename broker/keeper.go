@@ -1,0 +1,249 @@
+package broker
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine"
+)
+
+// keeper keeps the catalog, on the shard that owns its partition. It carries out
+// changes one after another: a command is checked against the state, appended to
+// the catalog's partition with class flushed, applied when it is acknowledged,
+// published as a new image, and brought to all shards before the next one begins.
+// What has not been acknowledged has not happened, as far as anybody can see.
+type keeper struct {
+	b     *Shard
+	state *catalog.State
+	part  *partition
+
+	queue   []*Admin // waits; the first is under way when busy
+	busy    bool
+	command catalog.Command
+	record  []byte
+	produce Produce
+	steps   []step
+	unseen  int // steps that the answer waits for
+
+	snapshots snapshots
+	cleaner   cleaner
+}
+
+// CatalogConfig is the configuration of the catalog's partition.
+func CatalogConfig() engine.PartitionConfig {
+	var c catalog.Config
+	return partitionConfig(&c, catalog.DefaultMaxMessageBytes)
+}
+
+func newKeeper(b *Shard) *keeper {
+	k := &keeper{b: b, state: b.node.topics.state}
+	key := engine.Key{Topic: engine.CatalogTopic}
+	k.part = &partition{Partition: b.store.Open(key, engine.CatalogName, CatalogConfig())}
+	k.snapshots.init(k, b.node.topics)
+	k.cleaner.init(k)
+	b.node.topics = nil
+	return k
+}
+
+// turn does what does not hang on an event. It returns whether there was any.
+func (k *keeper) turn() int { return k.cleaner.turn() }
+
+// admit queues a change.
+func (k *keeper) admit(r *Admin) {
+	if len(k.queue) >= k.b.node.opts.MaxAdmin {
+		r.refuse(Busy, "too many changes to topics are waiting")
+		k.reply(r)
+		return
+	}
+	k.queue = append(k.queue, r)
+	k.next()
+}
+
+// next begins changes until one is under way.
+func (k *keeper) next() {
+	for !k.busy && len(k.queue) > 0 {
+		k.begin(k.queue[0])
+	}
+}
+
+// answer ends the change that is under way.
+func (k *keeper) answer() {
+	r := k.queue[0]
+	k.queue[0] = nil
+	k.queue = k.queue[1:]
+	k.busy, k.steps = false, nil
+	k.reply(r)
+}
+
+// reply sends an Admin back to the shard that was asked.
+func (k *keeper) reply(r *Admin) {
+	k.b.post(r.origin.id, Message{kind: msgAdminDone, body: r}, &r.wait)
+}
+
+// begin checks a change and appends its command; what is refused is answered.
+func (k *keeper) begin(r *Admin) {
+	k.busy = true
+	if k.b.node.quiesced.Load() {
+		r.refuse(ShuttingDown, "")
+		k.answer()
+		return
+	}
+	c, err := k.commandOf(r)
+	if err == nil {
+		err = k.state.Check(&c)
+	}
+	if err != nil {
+		r.refuse(catalogCode(err), err.Error())
+		k.answer()
+		return
+	}
+	if c.Kind == catalog.AlterTopic && len(c.Changes) == 0 {
+		k.answer()
+		return
+	}
+	k.command = c
+	k.append()
+}
+
+// commandOf is the command that a request asks for.
+func (k *keeper) commandOf(r *Admin) (catalog.Command, error) {
+	o, m := &k.b.node.opts, k.state.Image()
+	limits := catalog.Limits{Partitions: o.MaxTopicPartitions, MaxMessageBytes: int64(o.MaxBatch)}
+	if r.Kind == CreateTopic {
+		return k.createCommand(r, limits)
+	}
+	t := m.ByName(r.Name)
+	if t == nil {
+		return catalog.Command{}, fmt.Errorf("%w: %q", catalog.ErrUnknownTopic, r.Name)
+	}
+	r.Topic = t
+	if r.Kind == DeleteTopic {
+		return catalog.Command{Kind: catalog.DeleteTopic, ID: t.ID}, nil
+	}
+	changes, err := catalog.ParseSettings(r.Settings, catalog.Unset, limits)
+	return catalog.Command{Kind: catalog.AlterTopic, ID: t.ID, Changes: changes}, err
+}
+
+func (k *keeper) createCommand(r *Admin, limits catalog.Limits) (catalog.Command, error) {
+	o, m := &k.b.node.opts, k.state.Image()
+	n := r.Partitions
+	if n == 0 {
+		n = o.Partitions
+	}
+	c := catalog.Command{Kind: catalog.CreateTopic, Name: r.Name, Partitions: n, Created: k.b.drv.Clock().Wall()}
+	if err := catalog.CheckUserName(r.Name); err != nil {
+		return c, err
+	}
+	if err := catalog.CheckPartitions(n, limits.Partitions); err != nil {
+		return c, err
+	}
+	if all := m.Partitions() + int(n); all > o.MaxPartitions {
+		return c, fmt.Errorf("%w: with %d more all topics would have %d, the limit is %d", catalog.ErrInvalidPartitions, n, all, o.MaxPartitions)
+	}
+	var err error
+	if c.Changes, err = catalog.ParseSettings(r.Settings, catalog.Set, limits); err != nil {
+		return c, err
+	}
+	for c.ID == (TopicID{}) || c.ID == engine.CatalogTopic {
+		binary.BigEndian.PutUint64(c.ID[:8], k.b.drv.Rand())
+		binary.BigEndian.PutUint64(c.ID[8:], k.b.drv.Rand())
+	}
+	return c, nil
+}
+
+// append appends the command to the catalog's log.
+func (k *keeper) append() {
+	k.record = k.command.Append(k.record[:0])
+	if _, err := catalog.Decode(k.record); err != nil {
+		violated("a command that was checked can be read back")
+	}
+	builder := batch.NewBuilder(nil, catalog.DefaultMaxMessageBytes)
+	now := k.b.drv.Clock().Wall() / 1e6
+	if err := builder.Append(&batch.Record{Timestamp: now, Value: k.record}); err != nil {
+		violated("a command fits into a batch")
+	}
+	r := &k.produce
+	*r = Produce{Topic: engine.CatalogTopic, MinClass: ClassFlushed, Owner: k}
+	r.limit, r.origin, r.home = catalog.DefaultMaxMessageBytes, k.b.id, k.b.id
+	r.deadline = k.b.loop.Now() + int64(k.b.node.opts.ProduceTimeout)
+	r.wait.msg = Message{kind: msgProduce, body: r}
+	k.b.inFlight++
+	if !k.b.check(r, builder.Finish(batch.CodecNone)) {
+		violated("the catalog's own batches check")
+	}
+	k.b.admit(k.part, r)
+}
+
+// Produced hears that the command is durable, or that it is not.
+func (k *keeper) Produced(p *Produce) {
+	r := k.queue[0]
+	if p.Code != OK {
+		r.refuse(p.Code, p.Message)
+		k.answer()
+		k.next()
+		return
+	}
+	if err := k.state.Apply(p.Base, k.record); err != nil {
+		violated("a command that was checked and appended can be applied")
+	}
+	k.b.node.image.Store(k.state.Image())
+	k.snapshots.applied()
+	switch k.command.Kind {
+	case catalog.CreateTopic:
+		r.Topic = k.state.Image().ByID(k.command.ID)
+		k.answer()
+		k.next()
+	case catalog.AlterTopic:
+		r.Topic = k.state.Image().ByID(k.command.ID)
+		k.spread(stepConfigure, k, r.Topic)
+	case catalog.DeleteTopic:
+		k.spread(stepDrop, &removal{k: k, topic: r.Topic, left: k.b.node.Shards()}, r.Topic)
+	}
+}
+
+// spread brings a change to every shard.
+func (k *keeper) spread(kind stepKind, owner stepOwner, t *catalog.Topic) {
+	steps := make([]step, k.b.node.Shards())
+	k.steps, k.unseen = steps, len(steps)
+	for i := range steps {
+		s := &steps[i]
+		*s = step{kind: kind, topic: t, to: i, from: k.b.id, owner: owner}
+		k.b.post(i, Message{kind: msgStep, body: s}, &s.wait)
+	}
+}
+
+// passed counts a step that the answer has waited for.
+func (k *keeper) passed(s *step) {
+	if r := k.queue[0]; s.err != nil {
+		r.refuse(Storage, fmt.Sprintf("the change is recorded; shard %d: %v", s.to, s.err))
+	}
+	if k.unseen--; k.unseen == 0 {
+		k.answer()
+		k.next()
+	}
+}
+
+func (*keeper) stepSeen(*step) {}
+
+// stepDone hears that a shard works by new settings.
+func (k *keeper) stepDone(s *step) { k.passed(s) }
+
+// removal is the deletion of a topic, which goes on after it has been answered.
+type removal struct {
+	k     *keeper
+	topic *catalog.Topic
+	left  int // shards that have something of it in memory
+}
+
+// stepSeen hears that a shard takes and serves nothing of the topic any more.
+func (d *removal) stepSeen(s *step) { d.k.passed(s) }
+
+// stepDone hears that a shard has nothing of the topic in memory. When none has, the
+// files can go.
+func (d *removal) stepDone(*step) {
+	if d.left--; d.left == 0 {
+		d.k.cleaner.add(d.topic.Name, d.topic.ID)
+	}
+}

@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine"
+)
+
+// partition is a partition of this shard with the produces that wait for room.
+type partition struct {
+	*engine.Partition
+	waiting    fifo
+	prev, next *partition // in the busy list
+	listed     bool
+}
+
+// partition finds or opens a partition of this shard, by the catalog as it is now.
+func (b *Shard) partition(topic TopicID, number int32) (*partition, Code) {
+	k := engine.Key{Topic: topic, Partition: uint32(number)}
+	if p := b.parts[k]; p != nil {
+		return p, OK
+	}
+	t, code := b.node.lookup(topic, number)
+	if code != OK {
+		return nil, code
+	}
+	p := &partition{Partition: b.store.Open(k, t.Name, b.node.config(t))}
+	b.parts[k] = p
+	return p, OK
+}
+
+// lookup finds the topic of a partition.
+func (n *Node) lookup(topic TopicID, number int32) (*catalog.Topic, Code) {
+	t := n.image.Load().ByID(topic)
+	switch {
+	case t == nil:
+		return nil, UnknownTopic
+	case uint32(number) >= t.Partitions:
+		return nil, UnknownPartition
+	}
+	return t, OK
+}
+
+// config is what a topic's settings mean to the engine.
+func (n *Node) config(t *catalog.Topic) engine.PartitionConfig {
+	return partitionConfig(&t.Config, n.opts.MaxBatch)
+}
+
+func partitionConfig(c *catalog.Config, maxBatch int) engine.PartitionConfig {
+	return engine.PartitionConfig{
+		Class:            engine.Class(c.Durability()),
+		SegmentBytes:     c.SegmentBytes(),
+		IndexInterval:    c.IndexInterval(),
+		MaxBatch:         min(c.MaxMessageBytes(), maxBatch),
+		FlushInterval:    c.FlushInterval(),
+		FlushBytes:       c.FlushBytes(),
+		AppendTimestamps: c.TimestampType() == catalog.LogAppendTime,
+	}
+}
+
+// busyList is a list of partitions, in the order in which they came.
+type busyList struct{ first, last *partition }
+
+func (l *busyList) push(p *partition) {
+	if p.listed {
+		return
+	}
+	p.listed, p.prev, p.next = true, l.last, nil
+	if l.last != nil {
+		l.last.next = p
+	} else {
+		l.first = p
+	}
+	l.last = p
+}
+
+func (l *busyList) remove(p *partition) {
+	if !p.listed {
+		return
+	}
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		l.first = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		l.last = p.prev
+	}
+	p.listed, p.prev, p.next = false, nil, nil
+}

@@ -1,0 +1,201 @@
+package broker
+
+import (
+	"github.com/mqd-broker/mqd/engine"
+)
+
+// reading is a fetch on the side of the shard that owns the partition: the read,
+// its pins, its results. It is lent to the asking shard together with the pieces.
+type reading struct {
+	read    engine.Read
+	results results
+	r       *Fetch
+	from    int // shard that asks
+	at      *Shard
+	stage   readingStage
+	bytes   int64  // that count as pinned
+	wait    waiter // while held back, of a late answer, or of the release
+	next    *reading
+}
+
+// readingStage says where a reading is. It is the owning shard's.
+type readingStage uint8
+
+const (
+	readingIdle   readingStage = iota
+	readingHeld                // waits for pinned memory to be released
+	readingBegun               // inside Store.Read
+	readingParked              // the store answers later
+	readingDone                // the answer is known
+)
+
+// results are what an answer says beside the pieces.
+type results struct {
+	code                                       Code
+	class                                      Class
+	logStart, durable, end, newestAppend, next int64
+	message                                    string
+}
+
+func (z *results) copyTo(r *Fetch) {
+	r.Code, r.Class, r.Message = z.code, z.class, z.message
+	r.LogStart, r.Durable, r.End, r.NewestAppend, r.Next = z.logStart, z.durable, z.end, z.newestAppend, z.next
+}
+
+// readingPool keeps readings for reuse. It grows up to its limit.
+type readingPool struct {
+	free     *reading
+	made     int
+	limit    int
+	pinLimit int64
+}
+
+func (p *readingPool) get(b *Shard) *reading {
+	rd := p.free
+	switch {
+	case rd != nil:
+		p.free, rd.next = rd.next, nil
+	case p.made < p.limit:
+		rd = &reading{at: b}
+		rd.read.Owner = (*readDone)(rd)
+		p.made++
+	}
+	return rd
+}
+
+// startFetch begins a fetch from a partition of this shard and returns the reply.
+// The request is this shard's until the reply.
+func (b *Shard) startFetch(r *Fetch, from int) Message {
+	p, code := b.partition(r.Topic, r.Partition)
+	if code != OK {
+		r.unknown(code)
+		return Message{kind: msgAnswered, body: r}
+	}
+	rd := b.readings.get(b)
+	if rd == nil {
+		r.unknown(Busy)
+		return Message{kind: msgAnswered, body: r}
+	}
+	rd.r, rd.from = r, from
+	b.fillRead(&rd.read, p, r)
+	if b.pinned >= b.readings.pinLimit {
+		b.stats.PinWaits++
+		rd.stage = readingHeld
+		rd.wait.msg.body = rd
+		b.held.push(&rd.wait)
+		return Message{kind: msgParked, body: rd}
+	}
+	rd.stage = readingBegun
+	b.store.Read(&rd.read)
+	switch {
+	case rd.stage == readingBegun:
+		rd.stage = readingParked
+		return Message{kind: msgParked, body: rd}
+	case rd.read.N == 0:
+		rd.results.copyTo(r)
+		b.recycle(rd)
+		return Message{kind: msgAnswered, body: r}
+	}
+	return Message{kind: msgFetched, body: rd}
+}
+
+// fillRead makes a read of a fetch.
+func (b *Shard) fillRead(read *engine.Read, p *partition, r *Fetch) {
+	o := &b.node.opts
+	read.Part, read.Offset = p.Partition, r.Offset
+	read.MaxBytes, read.MaxRecords, read.MinBytes = min(r.MaxBytes, o.MaxFetchBytes), r.MaxRecords, r.MinBytes
+	if read.MaxBytes <= 0 {
+		read.MaxBytes = o.FetchBytes
+	}
+	if read.MaxRecords <= 0 {
+		read.MaxRecords = o.FetchRecords
+	}
+	read.Until = 0
+	if r.MaxWait > 0 && r.MinBytes > 0 {
+		read.Until = b.loop.Now() + min(r.MaxWait, int64(o.MaxFetchWait))
+	}
+}
+
+// readDone is a reading as the engine's owner of its read.
+type readDone reading
+
+// ReadDone takes the answer over from the engine.
+func (o *readDone) ReadDone(*engine.Read) {
+	rd := (*reading)(o)
+	rd.at.answered(rd)
+}
+
+// answered notes the results of a reading and, unless that happened inside the call
+// that began it, sends them.
+func (b *Shard) answered(rd *reading) {
+	z, p := &rd.results, rd.read.Part
+	z.code, z.message = codeOf(rd.read.Err), ""
+	if z.code != OK && z.code != OffsetOutOfRange {
+		z.message = rd.read.Err.Error()
+	}
+	z.class, z.logStart, z.durable, z.end, z.next = p.Class(), p.LogStart(), p.Durable(), p.End(), rd.read.Next
+	if z.newestAppend = p.NewestAppendTime(); z.newestAppend == 0 {
+		z.newestAppend = -1
+	}
+	if z.code == UnknownTopic {
+		*z = results{code: UnknownTopic, logStart: -1, durable: -1, end: -1, newestAppend: -1, next: rd.read.Offset}
+	}
+	rd.bytes = int64(rd.read.Bytes)
+	b.pinned += rd.bytes
+	inside := rd.stage == readingBegun
+	rd.stage = readingDone
+	if !inside {
+		b.answerLate(rd)
+	}
+}
+
+// answerLate sends the results of a parked reading.
+func (b *Shard) answerLate(rd *reading) {
+	m := Message{kind: msgFetched, body: rd}
+	if rd.from != b.id {
+		b.post(rd.from, m, &rd.wait)
+		return
+	}
+	if b.lateFetched(rd).kind == msgReturned {
+		b.recycle(rd)
+	}
+}
+
+// cancelReading ends the wait of a reading that is parked. One that reads from a
+// file is answered when that is done.
+func (b *Shard) cancelReading(rd *reading) {
+	switch rd.stage {
+	case readingHeld:
+		rd.wait.leave()
+	case readingParked:
+		if !b.store.CancelRead(&rd.read) {
+			return
+		}
+	default:
+		return
+	}
+	rd.read.N, rd.read.Bytes, rd.read.Err, rd.read.Next = 0, 0, nil, rd.read.Offset
+	rd.stage = readingParked
+	b.answered(rd)
+}
+
+// recycle gives the memory of a reading back.
+func (b *Shard) recycle(rd *reading) {
+	if rd.stage != readingDone {
+		violated("a reading is recycled once, after its answer")
+	}
+	b.store.Release(&rd.read)
+	b.pinned -= rd.bytes
+	rd.stage, rd.bytes = readingIdle, 0
+	rd.r, rd.read.Part, rd.read.Err, rd.results.message = nil, nil, nil, ""
+	rd.next, b.readings.free = b.readings.free, rd
+}
+
+// startHeld begins the readings that waited for pinned memory.
+func (b *Shard) startHeld() {
+	for n := 0; n < heldBudget && !b.held.empty() && b.pinned < b.readings.pinLimit; n++ {
+		rd := b.held.pop().msg.body.(*reading)
+		rd.stage = readingParked
+		b.store.Read(&rd.read)
+	}
+}
