@@ -1,0 +1,429 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// Consumer reads partitions in the order of their offsets. Each partition has
+// one long poll open at the broker, and the next is sent as soon as an answer
+// comes, so records travel while the last ones are worked on. For any number of
+// goroutines.
+type Consumer struct {
+	c      *Client
+	cfg    consumerConfig
+	topics map[string]*topic // fixed when assigned, as the next two
+	feeds  []*feed
+	index  map[partitionKey]*feed
+
+	mu     sync.Mutex
+	ready  []*feed // have answers, in order of arrival
+	errs   []error // to be returned by Poll
+	outage bool    // a lost connection was reported and none has answered since
+	closed bool
+	notify chan struct{} // holds a token while there is something for Poll
+	done   chan struct{}
+}
+
+// partitionKey names a partition.
+type partitionKey struct {
+	topic     string
+	partition int32
+}
+
+// Lag is how far a consumer is behind in one partition.
+type Lag struct {
+	Topic     string
+	Partition int32
+	// Position is the offset of the next record that Poll returns.
+	Position int64
+	// End is the end of what can be read.
+	End int64
+	// Records is End less Position. Recorded gaps of the partition count in.
+	Records int64
+}
+
+// Consumer opens a consumer. It looks topics and offsets up, within
+// [WithTimeout], so that [End] means the end at this moment.
+func (c *Client) Consumer(opts ...ConsumerOption) (*Consumer, error) {
+	cfg, err := newConsumerConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	co := &Consumer{
+		c: c, cfg: cfg, topics: map[string]*topic{}, index: map[partitionKey]*feed{},
+		notify: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	ctx, cancel := c.implied()
+	defer cancel()
+	if err := co.assign(ctx); err != nil {
+		return nil, err
+	}
+	if len(co.feeds) == 0 {
+		return nil, invalid("no topic to consume")
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, opError("consume", "", -1, ErrClosed)
+	}
+	c.consumers[co] = struct{}{}
+	c.mu.Unlock()
+	co.fetchAll()
+	return co, nil
+}
+
+// assign makes the feeds and finds out where they begin.
+func (co *Consumer) assign(ctx context.Context) error {
+	start := map[*feed]Place{}
+	add := func(name string, partition int32, at Place) error {
+		t := co.topics[name]
+		if t == nil {
+			found, err := co.c.lookup(ctx, name)
+			if err != nil {
+				return err
+			}
+			t = &found
+			co.topics[name] = t
+		}
+		if partition < 0 || int(partition) >= len(t.shards) {
+			return codeError("consume", name, partition, wire.CodeUnknownPartition, "")
+		}
+		key := partitionKey{name, partition}
+		if co.index[key] == nil {
+			f := &feed{co: co, name: name, partition: partition, topic: t}
+			co.index[key] = f
+			co.feeds = append(co.feeds, f)
+			start[f] = at
+		}
+		return nil
+	}
+	for _, p := range co.cfg.positions {
+		if p.Offset < OffsetStart {
+			return invalid("offset %d of %s/%d", p.Offset, p.Topic, p.Partition)
+		}
+		if err := add(p.Topic, p.Partition, Offset(p.Offset)); err != nil {
+			return err
+		}
+	}
+	for name, ps := range co.cfg.partitions {
+		for _, p := range ps {
+			if err := add(name, p, co.cfg.from); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range co.cfg.topics {
+		if err := add(name, 0, co.cfg.from); err != nil {
+			return err
+		}
+		for p := range co.topics[name].shards {
+			if err := add(name, int32(p), co.cfg.from); err != nil {
+				return err
+			}
+		}
+	}
+	return co.locate(ctx, start)
+}
+
+// locate sets the feeds to their places.
+func (co *Consumer) locate(ctx context.Context, start map[*feed]Place) error {
+	var qs []offsetQuery
+	var asked []*feed
+	for f, at := range start {
+		if at.kind == placeOffset {
+			f.offset, f.position = at.offset, at.offset
+			continue
+		}
+		qs = append(qs, offsetQuery{topic: f.topic, partition: f.partition, time: at.time()})
+		asked = append(asked, f)
+	}
+	if err := co.c.listOffsets(ctx, qs); err != nil {
+		return err
+	}
+	for i, f := range asked {
+		f.offset, f.position = qs[i].offset, qs[i].offset
+	}
+	return nil
+}
+
+// fetchAll opens the long polls.
+func (co *Consumer) fetchAll() {
+	co.mu.Lock()
+	var kicks []*link.Link
+	for _, f := range co.feeds {
+		if l := f.fetchMore(); l != nil && !slices.Contains(kicks, l) {
+			kicks = append(kicks, l)
+		}
+	}
+	co.mu.Unlock()
+	for _, l := range kicks {
+		l.Kick()
+	}
+}
+
+// answerBytes is the most that one answer for one partition is asked to carry.
+func (co *Consumer) answerBytes() int {
+	share := co.cfg.prefetch / (2 * len(co.feeds))
+	return min(co.cfg.maxBytes, max(share, 64<<10, co.cfg.minBytes))
+}
+
+// Poll returns the next batch of any partition, and waits for one. An error
+// that is not ctx's or [ErrClosed] concerns one partition or connection and is
+// returned once; the consumer goes on by itself unless the error says that the
+// partition has stopped. Release the batch when done with it.
+func (co *Consumer) Poll(ctx context.Context) (*Batch, error) {
+	for {
+		b, err := co.next()
+		if b != nil || err != nil {
+			return b, err
+		}
+		select {
+		case <-co.notify:
+		case <-co.done:
+			return nil, opError("consume", "", -1, ErrClosed)
+		case <-ctx.Done():
+			return nil, contextError(ctx)
+		}
+	}
+}
+
+// next returns what is there for Poll, or nothing.
+func (co *Consumer) next() (*Batch, error) {
+	co.mu.Lock()
+	defer co.mu.Unlock()
+	for {
+		if co.closed {
+			return nil, opError("consume", "", -1, ErrClosed)
+		}
+		if len(co.errs) > 0 {
+			err := co.errs[0]
+			co.errs = slices.Delete(co.errs, 0, 1)
+			co.renotify()
+			return nil, err
+		}
+		if len(co.ready) == 0 {
+			return nil, nil
+		}
+		f := co.ready[0]
+		co.ready = slices.Delete(co.ready, 0, 1)
+		f.listed = false
+		if f.paused || len(f.answers) == 0 {
+			continue
+		}
+		co.renotify()
+		b, err := f.open()
+		if b != nil || err != nil {
+			return b, err
+		}
+	}
+}
+
+// renotify wakes another Poll if there is more. The lock is held.
+func (co *Consumer) renotify() {
+	if len(co.errs) > 0 || len(co.ready) > 0 {
+		co.wake()
+	}
+}
+
+// wake tells Poll that there is something. The lock is held.
+func (co *Consumer) wake() {
+	select {
+	case co.notify <- struct{}{}:
+	default:
+	}
+}
+
+// report queues an error for Poll. The lock is held.
+func (co *Consumer) report(err error) {
+	if len(co.errs) == maxReports {
+		// Nobody polls, or everything fails: the oldest say least.
+		co.errs = slices.Delete(co.errs, 0, 1)
+	}
+	co.errs = append(co.errs, err)
+	co.wake()
+}
+
+// maxReports bounds the errors that wait for Poll.
+const maxReports = 1024
+
+// Batches returns the batches of all partitions until ctx ends or the consumer
+// is closed. Errors that pass are yielded once with a nil batch, and the
+// sequence goes on; [ErrClosed] ends it.
+func (co *Consumer) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		for {
+			b, err := co.Poll(ctx)
+			if err != nil && ctx.Err() != nil {
+				return
+			}
+			if !yield(b, err) || errors.Is(err, ErrClosed) {
+				return
+			}
+		}
+	}
+}
+
+// Pause stops returning records of partitions; what is fetched stays. Offsets
+// do not matter. Without arguments it stops all.
+func (co *Consumer) Pause(ps ...Position) {
+	co.mu.Lock()
+	defer co.mu.Unlock()
+	for _, f := range co.named(ps) {
+		f.paused = true
+	}
+}
+
+// Resume undoes [Consumer.Pause].
+func (co *Consumer) Resume(ps ...Position) {
+	co.mu.Lock()
+	for _, f := range co.named(ps) {
+		f.paused = false
+		f.list()
+	}
+	co.mu.Unlock()
+	co.fetchAll()
+}
+
+// named returns the feeds of positions, all for none.
+func (co *Consumer) named(ps []Position) []*feed {
+	if len(ps) == 0 {
+		return co.feeds
+	}
+	var fs []*feed
+	for _, p := range ps {
+		if f := co.index[partitionKey{p.Topic, p.Partition}]; f != nil {
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+// Seek goes on at other offsets, [OffsetStart] and [OffsetEnd] included. What
+// was fetched of these partitions is dropped; a partition that had stopped
+// begins again.
+func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
+	type move struct {
+		f      *feed
+		offset int64
+	}
+	moves := make([]move, 0, len(ps))
+	for _, p := range ps {
+		f := co.index[partitionKey{p.Topic, p.Partition}]
+		if f == nil {
+			return codeError("seek", p.Topic, p.Partition, wire.CodeUnknownPartition, "not a partition of this consumer")
+		}
+		if p.Offset < OffsetStart {
+			return invalid("offset %d of %s/%d", p.Offset, p.Topic, p.Partition)
+		}
+		m := move{f, p.Offset}
+		if p.Offset < 0 {
+			co.mu.Lock()
+			t := *f.topic
+			co.mu.Unlock()
+			qs := []offsetQuery{{topic: &t, partition: p.Partition, time: Offset(p.Offset).time()}}
+			if err := co.c.listOffsets(ctx, qs); err != nil {
+				return err
+			}
+			m.offset = qs[0].offset
+		}
+		moves = append(moves, m)
+	}
+	co.mu.Lock()
+	for _, m := range moves {
+		m.f.seek(m.offset)
+	}
+	co.mu.Unlock()
+	co.fetchAll()
+	return nil
+}
+
+// Lag asks the broker how far the consumer is behind, in order of topic and
+// partition.
+func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
+	co.mu.Lock()
+	lags := make([]Lag, len(co.feeds))
+	qs := make([]offsetQuery, len(co.feeds))
+	for i, f := range co.feeds {
+		t := *f.topic
+		lags[i] = Lag{Topic: f.name, Partition: f.partition, Position: f.position}
+		qs[i] = offsetQuery{topic: &t, partition: f.partition, time: wire.TimeEnd}
+	}
+	co.mu.Unlock()
+	if err := co.c.listOffsets(ctx, qs); err != nil {
+		return nil, err
+	}
+	for i := range lags {
+		lags[i].End = qs[i].offset
+		lags[i].Records = max(0, lags[i].End-lags[i].Position)
+	}
+	slices.SortFunc(lags, func(a, b Lag) int {
+		if a.Topic != b.Topic {
+			return cmp.Compare(a.Topic, b.Topic)
+		}
+		return int(a.Partition - b.Partition)
+	})
+	return lags, nil
+}
+
+// moved takes a topic's new id and owners.
+func (co *Consumer) moved(t *topic) {
+	co.mu.Lock()
+	defer co.mu.Unlock()
+	for _, f := range co.feeds {
+		if f.name == t.name && int(f.partition) < len(t.shards) {
+			f.topic = t
+		}
+	}
+}
+
+// Close ends the consumer. Batches that were returned stay valid.
+func (co *Consumer) Close(context.Context) error {
+	co.mu.Lock()
+	if co.closed {
+		co.mu.Unlock()
+		return nil
+	}
+	co.closed = true
+	close(co.done)
+	for _, f := range co.feeds {
+		f.drop()
+	}
+	co.mu.Unlock()
+	co.c.mu.Lock()
+	delete(co.c.consumers, co)
+	co.c.mu.Unlock()
+	return nil
+}
+
+// retryPause is how long a feed waits after a failure that may pass.
+func (co *Consumer) retryPause(attempt int) time.Duration {
+	return link.Backoff(max(co.c.cfg.backoffMin, time.Millisecond), co.c.cfg.backoffMax, attempt)
+}
+
+// feedError is an error of one partition at one offset.
+func feedError(f *feed, code Code, err error) *Error {
+	e := codeError("fetch", f.name, f.partition, code, "")
+	e.Offset, e.Err, e.OutcomeUnknown = f.position, err, false
+	return e
+}
+
+// stoppedError says that a partition waits for Seek.
+func stoppedError(e *Error) *Error {
+	stopped := errors.New("the partition has stopped; Seek begins again")
+	if e.Err == nil {
+		e.Err = stopped
+	} else {
+		e.Err = fmt.Errorf("%w; %w", e.Err, stopped)
+	}
+	return e
+}

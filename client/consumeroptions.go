@@ -1,0 +1,107 @@
+package client
+
+import (
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/client/internal/link"
+)
+
+// ConsumerOption changes a [Consumer].
+type ConsumerOption func(*consumerConfig)
+
+// Reset says what a consumer does when its offset lies outside the log, because
+// retention has removed what it had not read, or because the log was lost.
+type Reset uint8
+
+const (
+	// ResetNone stops the partition until [Consumer.Seek]. It is the default:
+	// nothing is passed over unnoticed.
+	ResetNone Reset = iota
+	// ResetStart goes on at the first record stored.
+	ResetStart
+	// ResetEnd goes on at the end.
+	ResetEnd
+)
+
+// consumerConfig is what ConsumerOptions set.
+type consumerConfig struct {
+	topics     []string
+	partitions map[string][]int32
+	positions  []Position
+	from       Place
+	reset      Reset
+	minBytes   int
+	maxBytes   int
+	maxRecords int
+	maxWait    time.Duration
+	prefetch   int
+	decode     int
+}
+
+func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
+	c := consumerConfig{
+		partitions: map[string][]int32{}, minBytes: 1, maxBytes: 1 << 20, maxWait: 5 * time.Second,
+		prefetch: 64 << 20, decode: batch.DefaultDecodeLimit,
+	}
+	for _, o := range opts {
+		o(&c)
+	}
+	switch {
+	case c.from.kind == placeOffset && c.from.offset < 0:
+		return c, invalid("offset %d", c.from.offset)
+	case c.minBytes < 0 || c.maxBytes < 1 || c.maxBytes > link.MaxAnswer/2 || c.minBytes > c.maxBytes || c.maxRecords < 0:
+		return c, invalid("fetch limits: %d to %d bytes, %d records", c.minBytes, c.maxBytes, c.maxRecords)
+	case c.maxWait < time.Millisecond || c.maxWait > time.Hour:
+		return c, invalid("fetch wait %v, expected 1 ms to 1 h", c.maxWait)
+	case c.prefetch < 1 || c.decode < 1 || c.decode > batch.MaxSize:
+		return c, invalid("prefetch or decode limit out of range")
+	}
+	return c, nil
+}
+
+// Topics has the consumer read all partitions of these topics.
+func Topics(names ...string) ConsumerOption {
+	return func(c *consumerConfig) { c.topics = append(c.topics, names...) }
+}
+
+// Partitions has the consumer read some partitions of a topic.
+func Partitions(topic string, ps ...int32) ConsumerOption {
+	return func(c *consumerConfig) { c.partitions[topic] = append(c.partitions[topic], ps...) }
+}
+
+// FromPositions has the consumer read these partitions from these offsets,
+// [OffsetStart] and [OffsetEnd] included, whatever [From] says.
+func FromPositions(ps ...Position) ConsumerOption {
+	return func(c *consumerConfig) { c.positions = append(c.positions, ps...) }
+}
+
+// From says where the partitions begin. Default [Start].
+func From(at Place) ConsumerOption { return func(c *consumerConfig) { c.from = at } }
+
+// WithReset says what to do when an offset lies outside the log. The error is
+// returned in any case.
+func WithReset(r Reset) ConsumerOption { return func(c *consumerConfig) { c.reset = r } }
+
+// WithFetchBytes says how much the broker waits for and how much it sends at
+// most in one answer for one partition. Default 1 byte and 1 MiB. A single
+// larger batch is sent all the same.
+func WithFetchBytes(least, most int) ConsumerOption {
+	return func(c *consumerConfig) { c.minBytes, c.maxBytes = least, most }
+}
+
+// WithFetchRecords bounds the records of one answer; default: the broker's.
+func WithFetchRecords(n int) ConsumerOption { return func(c *consumerConfig) { c.maxRecords = n } }
+
+// WithFetchWait says how long the broker holds a fetch that finds nothing.
+// Default 5 s. It delays no record.
+func WithFetchWait(d time.Duration) ConsumerOption { return func(c *consumerConfig) { c.maxWait = d } }
+
+// WithPrefetch bounds the bytes that are fetched ahead of [Consumer.Poll], over
+// all partitions. Default 64 MiB. Each partition may have two answers waiting,
+// of at least 64 KiB each whatever the bound.
+func WithPrefetch(n int) ConsumerOption { return func(c *consumerConfig) { c.prefetch = n } }
+
+// WithDecodeLimit bounds what one batch may become when it is decompressed, in
+// bytes. Default 16 MiB. A larger one is an error.
+func WithDecodeLimit(n int) ConsumerOption { return func(c *consumerConfig) { c.decode = n } }

@@ -1,0 +1,192 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// The kinds of failure that programs tell apart, for errors.Is. An [Error]
+// around one of them says where it happened.
+var (
+	// ErrClosed: the client, producer or consumer was closed.
+	ErrClosed = link.ErrClosed
+
+	// ErrBufferFull: the producer's buffer has no room, see [WithBuffer].
+	// Nothing was queued; this is how backpressure shows.
+	ErrBufferFull = errors.New("mqd: buffer full")
+
+	// ErrOutcomeUnknown: the records may or may not be in the log. The
+	// connection died between send and acknowledgement, the caller stopped
+	// waiting, or the broker itself could not tell.
+	ErrOutcomeUnknown = errors.New("mqd: outcome unknown")
+
+	// ErrTooLarge: a record does not fit into any batch, or a batch is above
+	// the topic's limit. Nothing was written.
+	ErrTooLarge = errors.New("mqd: too large")
+
+	// ErrDisconnected: there is no connection to the broker at the moment. The
+	// client goes on trying.
+	ErrDisconnected = link.ErrDisconnected
+
+	// ErrProtocol: the broker sent something that the protocol does not allow.
+	ErrProtocol = link.ErrProtocol
+
+	// ErrUnknownTopic: no topic has this name.
+	ErrUnknownTopic = errors.New("mqd: unknown topic")
+
+	// ErrUnknownPartition: the topic has no such partition.
+	ErrUnknownPartition = errors.New("mqd: unknown partition")
+
+	// ErrTopicExists: a topic of this name exists already.
+	ErrTopicExists = errors.New("mqd: topic exists")
+
+	// ErrClassTooWeak: the topic promises less than [WithMinClass] demands.
+	ErrClassTooWeak = errors.New("mqd: durability class too weak")
+
+	// ErrOffsetOutOfRange: the offset lies outside the log. The Error carries
+	// the valid range.
+	ErrOffsetOutOfRange = errors.New("mqd: offset out of range")
+
+	// ErrCorrupt: data does not match its checksum, here or in the broker's
+	// store.
+	ErrCorrupt = errors.New("mqd: corrupt data")
+
+	// ErrInvalid: an argument or option that can never work.
+	ErrInvalid = errors.New("mqd: invalid argument")
+)
+
+// Code is the broker's answer, with a name, a help text and whether a retry can
+// help; package net/wire has the table.
+type Code = wire.Code
+
+// codeSentinels are the codes that have a sentinel.
+var codeSentinels = map[Code]error{
+	wire.CodeUnknownTopic:     ErrUnknownTopic,
+	wire.CodeUnknownPartition: ErrUnknownPartition,
+	wire.CodeTopicExists:      ErrTopicExists,
+	wire.CodeClassTooWeak:     ErrClassTooWeak,
+	wire.CodeBatchTooLarge:    ErrTooLarge,
+	wire.CodeOffsetOutOfRange: ErrOffsetOutOfRange,
+	wire.CodeCorrupt:          ErrCorrupt,
+	wire.CodeCorruptBatch:     ErrCorrupt,
+}
+
+// Error is every failure that this package returns, but for the errors of a
+// context in places where nothing had begun.
+type Error struct {
+	// Op is what was tried: "produce", "fetch", "topic-create", ...
+	Op string
+	// Topic and Partition are where; Partition is -1 for a whole topic.
+	Topic     string
+	Partition int32
+	// Offset is the offset in question for a fetch, else -1.
+	Offset int64
+	// Code is the broker's answer, 0 where the broker did not answer.
+	Code Code
+	// Retriable: the same call may succeed later.
+	Retriable bool
+	// OutcomeUnknown: records of the call may or may not be in the log.
+	// errors.Is finds [ErrOutcomeUnknown].
+	OutcomeUnknown bool
+	// ValidLow and ValidHigh are the valid range of an offset out of range, or
+	// 0 and the limit in bytes of a batch too large; else both are 0.
+	ValidLow, ValidHigh int64
+	// Err is the cause; may be nil with a Code.
+	Err error
+}
+
+// Error says what was tried, where, and what came of it.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("mqd: ")
+	b.WriteString(e.Op)
+	if e.Topic != "" {
+		b.WriteString(" " + e.Topic)
+		if e.Partition >= 0 {
+			fmt.Fprintf(&b, "/%d", e.Partition)
+		}
+		if e.Offset >= 0 {
+			fmt.Fprintf(&b, " at offset %d", e.Offset)
+		}
+	}
+	if e.Code != wire.CodeNone {
+		fmt.Fprintf(&b, ": %s: %s", e.Code, e.Code.Help())
+	}
+	if e.Code == wire.CodeOffsetOutOfRange {
+		fmt.Fprintf(&b, " (%d to %d)", e.ValidLow, e.ValidHigh)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + strings.TrimPrefix(e.Err.Error(), "mqd: "))
+	}
+	if e.OutcomeUnknown && !errors.Is(e.Err, ErrOutcomeUnknown) {
+		b.WriteString(": outcome unknown")
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes errors.Is find [ErrOutcomeUnknown] and the sentinel of the code.
+func (e *Error) Is(target error) bool {
+	if target == ErrOutcomeUnknown {
+		return e.OutcomeUnknown
+	}
+	s, ok := codeSentinels[e.Code]
+	return ok && s == target
+}
+
+// codeError is the broker's refusal of an operation on a topic or partition.
+func codeError(op, topic string, partition int32, code Code, message string) *Error {
+	e := &Error{Op: op, Topic: topic, Partition: partition, Offset: -1, Code: code,
+		Retriable: code.Retriable(), OutcomeUnknown: code.OutcomeUnknown()}
+	if message != "" {
+		e.Err = errors.New(message)
+	}
+	return e
+}
+
+// opError wraps a failure that the broker did not answer with a code.
+func opError(op, topic string, partition int32, err error) *Error {
+	return &Error{Op: op, Topic: topic, Partition: partition, Offset: -1, Err: err,
+		Retriable: errors.Is(err, ErrDisconnected)}
+}
+
+// unknownError is the failure of something that may have happened all the same.
+func unknownError(op, topic string, partition int32, err error) *Error {
+	e := opError(op, topic, partition, err)
+	e.OutcomeUnknown = true
+	return e
+}
+
+// invalid is the error of an argument that can never work.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// contextError prefers the cause that a context was given.
+func contextError(ctx context.Context) error { return context.Cause(ctx) }
+
+// refusal is opError that knows a hello which the broker refused.
+func refusal(op, topic string, partition int32, err error) *Error {
+	e := opError(op, topic, partition, err)
+	var r *link.Refusal
+	if errors.As(err, &r) {
+		e.Code, e.Retriable = r.Code, r.Code.Retriable()
+	}
+	return e
+}
+
+// decodeError turns an error response into an Error.
+func decodeError(f *link.Frame, op, topic string, partition int32) (*Error, error) {
+	e, err := wire.DecodeErrorResponse(f.Body)
+	if err != nil {
+		return nil, err
+	}
+	return codeError(op, topic, partition, e.Code, e.Message), nil
+}

@@ -1,0 +1,22 @@
+package client
+
+import "fmt"
+
+// exampleReporter stands in for a test where there is none.
+type exampleReporter struct{ cleanup []func() }
+
+func (r *exampleReporter) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (r *exampleReporter) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
+func (r *exampleReporter) Cleanup(f func())                  { r.cleanup = append(r.cleanup, f) }
+
+// ServeFake runs the fake broker on a loopback port, for examples.
+func ServeFake() (addr string, stop func()) {
+	r := &exampleReporter{}
+	b := newFakeBroker(r)
+	b.listen()
+	return b.listener.Addr().String(), func() {
+		for _, f := range r.cleanup {
+			f()
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// maxAnswers is how many answers of a partition wait for Poll. With one being
+// worked on, one more keeps the partition busy; further ones only need memory.
+const maxAnswers = 2
+
+// feed is one partition of a consumer. Fields are under the consumer's lock.
+type feed struct {
+	co        *Consumer
+	name      string // of the topic; fixed like partition
+	partition int32
+	topic     *topic
+
+	offset   int64  // to fetch next
+	position int64  // of the next record for Poll
+	flying   *fetch // the fetch that is under way
+	spare    *fetch // to use again
+	answers  []*answer
+	listed   bool // in the consumer's ready list
+	opening  bool // a Poll is checking the first answer
+	paused   bool
+	stopped  bool // by an error, until a seek
+	waiting  bool // for retry's time
+	attempt  int  // failures since the last answer
+	epoch    int  // counts seeks
+}
+
+// answer is what a fetch brought and Poll has not returned yet.
+type answer struct {
+	buf     *link.Buffer
+	rest    []byte // batches in buf
+	next    int64  // where the answer ends
+	durable int64
+}
+
+// fetchMore sends the next fetch if the partition has room for its answer. It
+// returns the link that has work then.
+func (f *feed) fetchMore() *link.Link {
+	if f.flying != nil || f.stopped || f.waiting || f.paused || f.co.closed || len(f.answers) >= maxAnswers {
+		return nil
+	}
+	q := f.spare
+	f.spare = nil
+	if q == nil {
+		q = &fetch{feed: f}
+	}
+	q.req = wire.FetchRequest{
+		Topic: f.topic.id, Partition: f.partition, Offset: f.offset,
+		MaxWait:  uint32(f.co.cfg.maxWait / time.Millisecond),
+		MinBytes: uint32(f.co.cfg.minBytes), MaxBytes: uint32(f.co.answerBytes()), MaxRecords: uint32(f.co.cfg.maxRecords),
+	}
+	l := f.co.c.linkTo(f.topic.shards[f.partition])
+	f.flying = q
+	if !l.Enqueue(q) {
+		f.flying = nil
+		return nil
+	}
+	return l
+}
+
+// list puts the feed into the ready list if it has something for Poll.
+func (f *feed) list() {
+	if len(f.answers) > 0 && !f.listed && !f.opening && !f.paused {
+		f.listed = true
+		f.co.ready = append(f.co.ready, f)
+		f.co.wake()
+	}
+}
+
+// drop forgets what was fetched and what is under way.
+func (f *feed) drop() {
+	f.epoch++
+	f.flying = nil // its answer will be nobody's
+	for i, a := range f.answers {
+		// The first one may be in use by a Poll, which releases it then.
+		if i > 0 || !f.opening {
+			a.buf.Release()
+		}
+	}
+	f.answers = nil
+}
+
+// seek goes on at another offset.
+func (f *feed) seek(offset int64) {
+	f.drop()
+	f.offset, f.position = offset, offset
+	f.stopped, f.waiting = false, false
+}
+
+// retry fetches again after a pause.
+func (f *feed) retry() {
+	f.waiting = true
+	f.attempt++
+	epoch := f.epoch
+	time.AfterFunc(f.co.retryPause(f.attempt-1), func() {
+		f.co.mu.Lock()
+		var kick *link.Link
+		if f.epoch == epoch {
+			f.waiting = false
+			kick = f.fetchMore()
+		}
+		f.co.mu.Unlock()
+		if kick != nil {
+			kick.Kick()
+		}
+	})
+}
+
+// stop ends the partition until a seek and reports why.
+func (f *feed) stop(e *Error) {
+	f.stopped = true
+	f.co.report(stoppedError(e))
+}
+
+// landed takes an answer. It returns the link that has work then, or an error
+// if the broker's answer cannot be.
+func (f *feed) landed(q *fetch, r *wire.FetchResponse, buf *link.Buffer) (*link.Link, error) {
+	co := f.co
+	co.mu.Lock()
+	defer co.mu.Unlock()
+	if f.flying != q || co.closed {
+		buf.Release()
+		return nil, nil
+	}
+	if r.Code == wire.CodeNone && (r.NextOffset < f.offset || len(r.Batches) > 0 && r.NextOffset == f.offset) {
+		buf.Release()
+		return nil, fmt.Errorf("fetch at offset %d answered with next offset %d", f.offset, r.NextOffset)
+	}
+	f.flying, f.spare = nil, q
+	co.outage = false
+	switch {
+	case r.Code != wire.CodeNone:
+		buf.Release()
+		f.refused(r)
+	case len(r.Batches) == 0:
+		buf.Release()
+		f.attempt = 0
+		f.offset = r.NextOffset
+		if len(f.answers) == 0 {
+			f.position = f.offset
+		}
+	default:
+		f.attempt = 0
+		f.offset = r.NextOffset
+		f.answers = append(f.answers, &answer{buf: buf, rest: r.Batches, next: r.NextOffset, durable: r.Durable})
+		f.list()
+	}
+	return f.fetchMore(), nil
+}
+
+// refused deals with an answer that is an error code.
+func (f *feed) refused(r *wire.FetchResponse) {
+	e := feedError(f, r.Code, nil)
+	e.Offset = f.offset
+	switch {
+	case r.Code == wire.CodeOffsetOutOfRange:
+		e.ValidLow, e.ValidHigh = r.LogStart, r.Durable
+		f.outOfRange(e)
+	case r.Code == wire.CodeCorrupt && r.NextOffset > f.offset:
+		e.Err = fmt.Errorf("the records up to offset %d are lost", r.NextOffset)
+		f.offset = r.NextOffset
+		if len(f.answers) == 0 {
+			f.position = f.offset
+		}
+		f.co.report(e)
+	case r.Code.Retriable():
+		if f.attempt == 0 {
+			f.co.report(e)
+		}
+		f.retry()
+	default:
+		if r.Code == wire.CodeUnknownTopic || r.Code == wire.CodeUnknownPartition {
+			f.co.c.refresh()
+		}
+		f.stop(e)
+	}
+}
+
+// outOfRange applies the consumer's reset policy.
+func (f *feed) outOfRange(e *Error) {
+	to := e.ValidLow
+	switch f.co.cfg.reset {
+	case ResetEnd:
+		to = e.ValidHigh
+	case ResetNone:
+		f.stop(e)
+		return
+	}
+	if to < 0 || to == f.offset {
+		f.stop(e) // a broker that contradicts itself
+		return
+	}
+	f.co.report(e)
+	f.offset = to
+	if len(f.answers) == 0 {
+		f.position = to
+	}
+}
+
+// lost deals with a fetch that got no answer.
+func (f *feed) lost(q *fetch, err error) *link.Link {
+	co := f.co
+	co.mu.Lock()
+	defer co.mu.Unlock()
+	if f.flying != q || co.closed {
+		return nil
+	}
+	f.flying, f.spare = nil, q
+	if !co.outage {
+		co.outage = true
+		e := refusal("fetch", f.name, f.partition, err)
+		e.Offset, e.Retriable = f.offset, true
+		co.report(e)
+	}
+	if isDisconnected(err) {
+		return f.fetchMore()
+	}
+	f.retry()
+	return nil
+}
+
+// fetch is the request of a feed. It is used again when it has ended.
+type fetch struct {
+	feed  *feed
+	req   wire.FetchRequest
+	frame [wire.HeaderSize + wire.FetchRequestSize]byte
+	asked time.Time // only with a hook
+}
+
+func (q *fetch) Op() wire.Op    { return wire.OpFetch }
+func (q *fetch) Answered() bool { return true }
+func (q *fetch) Written()       {}
+
+func (q *fetch) Encode(corr uint32) []byte {
+	if q.feed.co.c.cfg.hooks.OnFetch != nil {
+		q.asked = time.Now()
+	}
+	return wire.AppendFetchRequest(q.frame[:0], corr, &q.req)
+}
+
+func (q *fetch) Deliver(cur *link.Link, fr *link.Frame) error {
+	co := q.feed.co
+	offset, asked := q.req.Offset, q.asked
+	var r wire.FetchResponse
+	buf := fr.Own
+	if fr.IsError() {
+		e, err := wire.DecodeErrorResponse(fr.Body)
+		if err != nil {
+			return err
+		}
+		r = wire.FetchResponse{Code: e.Code, LogStart: -1, Durable: -1, NextOffset: -1}
+	} else {
+		var err error
+		if r, err = wire.DecodeFetchResponse(fr.Body); err != nil {
+			return err
+		}
+	}
+	size := len(r.Batches)
+	if buf == nil {
+		buf = co.c.transport.Buffers.Get(size)
+		copy(buf.B, r.Batches)
+		r.Batches = buf.B
+	}
+	fr.Own = nil
+	kick, err := q.feed.landed(q, &r, buf)
+	if err != nil {
+		return err
+	}
+	if kick != nil && kick != cur {
+		kick.Kick()
+	}
+	n := &co.c.counters
+	n.fetchAnswers.Add(1)
+	n.fetchedBytes.Add(uint64(size))
+	if h := co.c.cfg.hooks.OnFetch; h != nil {
+		info := FetchInfo{Topic: q.feed.name, Partition: q.feed.partition, Offset: offset,
+			Bytes: size, Durable: r.Durable, Took: time.Since(asked)}
+		if r.Code != wire.CodeNone {
+			info.Err = codeError("fetch", q.feed.name, q.feed.partition, r.Code, "")
+		}
+		h(info)
+	}
+	return nil
+}
+
+func (q *fetch) Fail(err error, _ bool) {
+	if kick := q.feed.lost(q, err); kick != nil {
+		kick.Kick()
+	}
+}

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/mqd-broker/mqd/client/internal/link"
+)
+
+// Hooks are called at events. Each is optional, and one that is nil costs
+// nothing. They are called once a batch, never once a record, on goroutines of
+// the client: a hook that waits holds up a connection.
+type Hooks struct {
+	// OnConnect follows every attempt to connect, the handshake included.
+	OnConnect func(addr string, took time.Duration, err error)
+	// OnSend follows the end of every batch of a producer.
+	OnSend func(SendInfo)
+	// OnFetch follows every answer to a fetch.
+	OnFetch func(FetchInfo)
+}
+
+// SendInfo is the life of one produced batch.
+type SendInfo struct {
+	Topic      string
+	Partition  int32
+	Records    int
+	Bytes      int           // frame, after compression
+	Queued     time.Duration // from its first record to the write of its frame
+	Answered   time.Duration // from the write to the answer
+	BaseOffset int64         // -1 with an error or without acknowledgement
+	Class      Class         // the class that the batch has reached
+	AppendTime time.Time     // by the broker's clock; zero with an error
+	Err        error
+}
+
+// FetchInfo is one answer to a fetch.
+type FetchInfo struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // asked for
+	Bytes     int   // of batches
+	Durable   int64 // end of what can be read
+	Took      time.Duration
+	Err       error
+}
+
+// Stats are totals since [Dial], and gauges where the name says "now".
+type Stats struct {
+	ConnectionsNow    int64
+	Connects          uint64 // handshakes that succeeded
+	ConnectFailures   uint64
+	FramesSent        uint64
+	Writes            uint64 // system calls that sent them
+	FramesReceived    uint64
+	BytesSent         uint64
+	BatchesAcked      uint64
+	BatchesFailed     uint64 // answered with an error, or never sent
+	BatchesUnknown    uint64 // outcome unknown
+	RecordsAcked      uint64
+	BatchBufferNow    int64 // bytes queued by all producers
+	FetchAnswers      uint64
+	FetchedBytes      uint64
+	FetchedRecords    uint64
+	FetchBufferReuses uint64 // buffers of answers that came from the pool
+	FetchBufferMakes  uint64 // and those that had to be made
+}
+
+// counters are the live form of what the links do not count.
+type counters struct {
+	batchesAcked, batchesFailed, batchesUnknown atomic.Uint64
+	recordsAcked                                atomic.Uint64
+	buffered                                    atomic.Int64
+	fetchAnswers, fetchedBytes, fetchedRecords  atomic.Uint64
+}
+
+func (c *counters) snapshot(t *link.Config) Stats {
+	n := &t.Counters
+	return Stats{
+		ConnectionsNow: n.Connections.Load(), Connects: n.Connects.Load(), ConnectFailures: n.ConnectFailures.Load(),
+		FramesSent: n.FramesSent.Load(), Writes: n.Writes.Load(), FramesReceived: n.FramesReceived.Load(),
+		BytesSent: n.BytesSent.Load(), BatchesAcked: c.batchesAcked.Load(), BatchesFailed: c.batchesFailed.Load(),
+		BatchesUnknown: c.batchesUnknown.Load(), RecordsAcked: c.recordsAcked.Load(), BatchBufferNow: c.buffered.Load(),
+		FetchAnswers: c.fetchAnswers.Load(), FetchedBytes: c.fetchedBytes.Load(), FetchedRecords: c.fetchedRecords.Load(),
+		FetchBufferReuses: t.Buffers.Reuses.Load(), FetchBufferMakes: t.Buffers.Makes.Load(),
+	}
+}

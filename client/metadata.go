@@ -1,0 +1,133 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// topic is what a client knows of a topic.
+type topic struct {
+	name   string
+	id     wire.TopicID
+	class  Class
+	shards []uint16 // owner of each partition
+}
+
+// metadata asks for topics by name, or for all of them.
+func (c *Client) metadata(ctx context.Context, req wire.MetadataRequest) ([]wire.TopicMetadata, error) {
+	body, err := do(ctx, c.control, callRead, "", wire.OpMetadata, func(dst []byte, corr uint32) []byte {
+		return wire.AppendMetadataRequest(dst, corr, req)
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := wire.DecodeMetadataResponse(body)
+	if err != nil {
+		return nil, opError("metadata", "", -1, err)
+	}
+	return resp.Topics, nil
+}
+
+// lookup asks for one topic.
+func (c *Client) lookup(ctx context.Context, name string) (topic, error) {
+	if err := checkTopic(name); err != nil {
+		return topic{}, err
+	}
+	found, err := c.metadata(ctx, wire.MetadataRequest{Topics: []string{name}})
+	switch {
+	case err != nil:
+		return topic{}, err
+	case len(found) != 1 || found[0].Name != name:
+		return topic{}, opError("metadata", name, -1, ErrProtocol)
+	case found[0].Code != wire.CodeNone:
+		return topic{}, codeError("metadata", name, -1, found[0].Code, "")
+	case len(found[0].PartitionShards) == 0:
+		return topic{}, opError("metadata", name, -1, ErrProtocol)
+	}
+	return topicOf(&found[0]), nil
+}
+
+func topicOf(t *wire.TopicMetadata) topic {
+	return topic{name: t.Name, id: t.ID, class: t.Class, shards: t.PartitionShards}
+}
+
+// checkTopic refuses names that no topic can have.
+func checkTopic(name string) error {
+	if err := wire.CheckTopicName(name); err != nil {
+		return invalid("%v", err)
+	}
+	return nil
+}
+
+// implied bounds a look-up that a call without a context needs.
+func (c *Client) implied() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.ctx, c.cfg.timeout)
+}
+
+// refresh has the owners of partitions looked up again in the background: the
+// number of shards has changed, or a topic's id is not known any more.
+func (c *Client) refresh() {
+	select {
+	case c.refreshC <- struct{}{}:
+	default:
+	}
+}
+
+// refreshLoop looks topics up again, at most once in the longest back-off.
+func (c *Client) refreshLoop() {
+	defer close(c.refreshDone)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-c.refreshC:
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := c.implied()
+		c.refreshTopics(ctx)
+		cancel()
+		pause.Reset(c.cfg.backoffMax)
+		select {
+		case <-pause.C:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// refreshTopics tells producers and consumers what has become of their topics.
+func (c *Client) refreshTopics(ctx context.Context) {
+	c.mu.Lock()
+	names := map[string]bool{}
+	var producers []*Producer
+	var consumers []*Consumer
+	for p := range c.producers {
+		names[p.topic.name] = true
+		producers = append(producers, p)
+	}
+	for co := range c.consumers {
+		for name := range co.topics {
+			names[name] = true
+		}
+		consumers = append(consumers, co)
+	}
+	c.mu.Unlock()
+	for name := range names {
+		t, err := c.lookup(ctx, name)
+		if err != nil {
+			c.cfg.log.Warn("topic look-up failed", "topic", name, "error", err)
+			continue
+		}
+		for _, p := range producers {
+			if p.topic.name == name {
+				p.moved(&t)
+			}
+		}
+		for _, co := range consumers {
+			co.moved(&t)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// produceRoom is what stands before the batch in a produce frame.
+const produceRoom = wire.HeaderSize + wire.ProduceRequestFixed
+
+// minCharge is the memory that a batch has at least, in bytes.
+const minCharge = 2 << 10
+
+// packer is the memory in which a batch is built, and its builder. It goes back
+// to the producer's pool when the frame is written; the rest of a batch's life
+// needs none of it.
+type packer struct {
+	builder *batch.Builder
+	frame   []byte // produceRoom bytes and the batch, once finished
+	charged int64  // to the producer's space
+}
+
+// maxPooledFrame bounds the memory that a pooled packer keeps.
+const maxPooledFrame = 256 << 10
+
+// sendBatch is one batch of a producer: a request, and what its tickets point
+// to. It is never used again, so a ticket stays good for as long as somebody
+// holds it. Batches are made in slabs; a record costs no allocation.
+type sendBatch struct {
+	lane  *lane
+	count int32
+	bytes int   // of the frame, once encoded
+	stamp int64 // when it was begun, in milliseconds since 1970
+	pack  *packer
+
+	opened, wrote time.Time // only with a hook
+
+	// Under the lane's lock until resolved is set, fixed from then on.
+	waiters    *waiter
+	base       int64
+	appendTime int64
+	class      Class
+	err        error
+	resolved   atomic.Bool
+}
+
+// slabBatches is how many batches are made at a time.
+const slabBatches = 32
+
+// slab hands out new batches.
+type slab struct {
+	mu   sync.Mutex
+	free []sendBatch
+}
+
+func (s *slab) next() *sendBatch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		s.free = make([]sendBatch, slabBatches)
+	}
+	b := &s.free[0]
+	s.free = s.free[1:]
+	return b
+}
+
+// chargeFor is what a batch of n bytes is charged: its memory grows in powers
+// of two.
+func chargeFor(n int) int64 {
+	return max(minCharge, int64(1)<<bits.Len(uint(n+produceRoom-1)))
+}
+
+func (b *sendBatch) Op() wire.Op    { return wire.OpProduce }
+func (b *sendBatch) Answered() bool { return !b.lane.p.cfg.noAck }
+
+// encode finishes the batch, once, and puts the frame's header before it.
+func (b *sendBatch) Encode(corr uint32) []byte {
+	k, p := b.pack, b.lane.p
+	if k.frame == nil {
+		k.frame = k.builder.Finish(p.cfg.codec)
+		b.bytes = len(k.frame)
+	}
+	req := wire.ProduceRequest{Topic: b.lane.id.Load(), Partition: b.lane.partition, MinClass: p.cfg.minClass}
+	if p.cfg.noAck {
+		req.Ack = wire.AckNone
+	}
+	wire.AppendProduceRequestHeader(k.frame[:0], corr, &req, len(k.frame)-produceRoom)
+	if !b.opened.IsZero() {
+		b.wrote = time.Now()
+	}
+	return k.frame
+}
+
+// release gives the batch's memory back.
+func (b *sendBatch) release() {
+	p, k := b.lane.p, b.pack
+	if k == nil {
+		return
+	}
+	b.pack = nil
+	p.space.give(k.charged)
+	k.charged = 0
+	p.keep(k)
+}
+
+func (b *sendBatch) Written() {
+	b.release()
+	if !b.Answered() {
+		b.lane.resolve(nil, b, outcome{base: -1})
+	}
+}
+
+func (b *sendBatch) Deliver(cur *link.Link, f *link.Frame) error {
+	p, ln := b.lane.p, b.lane
+	if f.IsError() {
+		e, err := decodeError(f, "produce", p.topic.name, ln.partition)
+		if err != nil {
+			return err
+		}
+		ln.resolve(cur, b, outcome{base: -1, err: e})
+		return nil
+	}
+	resp, err := wire.DecodeProduceResponse(f.Body)
+	if err != nil {
+		return err
+	}
+	out := outcome{base: resp.BaseOffset, class: resp.Class, appendTime: resp.AppendTime}
+	if resp.Code != wire.CodeNone {
+		e := codeError("produce", p.topic.name, ln.partition, resp.Code, resp.Message)
+		if resp.ValidHigh > 0 {
+			e.ValidLow, e.ValidHigh = max(resp.ValidLow, 0), resp.ValidHigh
+		}
+		out = outcome{base: -1, err: e}
+		if resp.Code == wire.CodeUnknownTopic || resp.Code == wire.CodeUnknownPartition {
+			p.c.refresh()
+		}
+	}
+	ln.resolve(cur, b, out)
+	return nil
+}
+
+func (b *sendBatch) Fail(err error, sent bool) {
+	b.release()
+	out := outcome{base: -1}
+	if sent {
+		out.err = unknownError("produce", b.lane.p.topic.name, b.lane.partition, err)
+	} else {
+		out.err = refusal("produce", b.lane.p.topic.name, b.lane.partition, err)
+	}
+	b.lane.resolve(nil, b, out)
+}
+
+// sendInfo describes the batch to a hook.
+func (b *sendBatch) sendInfo() SendInfo {
+	info := SendInfo{
+		Topic: b.lane.p.topic.name, Partition: b.lane.partition,
+		Records: int(b.count), Bytes: b.bytes,
+		BaseOffset: b.base, Class: b.class, Err: b.err,
+	}
+	if !b.wrote.IsZero() {
+		info.Queued = b.wrote.Sub(b.opened)
+		info.Answered = time.Since(b.wrote)
+	}
+	if b.err == nil && b.appendTime > 0 {
+		info.AppendTime = time.Unix(0, b.appendTime)
+	}
+	return info
+}
