@@ -2,7 +2,6 @@ package segment
 
 import (
 	"math"
-	"sort"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/internal/invariant"
@@ -167,12 +166,12 @@ func (ix *Index) at(i int) *entry {
 // Floor returns the last entry whose offset is at most offset. Without one, what
 // is sought lies before the first batch, and a reader begins at position 0.
 func (ix *Index) Floor(offset int64) (Entry, bool) {
-	return ix.lastWhere(func(e *entry) bool { return ix.id.Base+int64(e.rel) <= offset })
+	return ix.lastUpTo(keyOffset, offset-ix.id.Base)
 }
 
 // FloorPos returns the last entry at or before a position.
 func (ix *Index) FloorPos(pos int64) (Entry, bool) {
-	return ix.lastWhere(func(e *entry) bool { return int64(e.pos) <= pos })
+	return ix.lastUpTo(keyPos, pos)
 }
 
 // FirstAtOrAfterTime returns where to look for the first batch whose maximum
@@ -182,16 +181,43 @@ func (ix *Index) FirstAtOrAfterTime(ms int64) (Entry, bool) {
 	if ix.count == 0 || ix.max < ms {
 		return Entry{}, false
 	}
-	return ix.lastWhere(func(e *entry) bool { return e.maxBefore < ms || e.maxBefore == NoTime })
+	return ix.lastUpTo(keyMaxBefore, max(ms, NoTime+1)-1)
 }
 
-// lastWhere returns the last entry that holds, where holding entries come first.
-func (ix *Index) lastWhere(holds func(e *entry) bool) (Entry, bool) {
-	n := sort.Search(ix.count, func(i int) bool { return !holds(ix.at(i)) })
-	if n == 0 {
+// key is a field of entries that does not fall from one to the next.
+type key uint8
+
+const (
+	keyOffset key = iota // relative
+	keyPos
+	keyMaxBefore
+)
+
+func (e *entry) key(k key) int64 {
+	switch k {
+	case keyOffset:
+		return int64(e.rel)
+	case keyPos:
+		return int64(e.pos)
+	}
+	return e.maxBefore
+}
+
+// lastUpTo returns the last entry whose key is at most x.
+func (ix *Index) lastUpTo(k key, x int64) (Entry, bool) {
+	low, high := 0, ix.count // entries below low are up to x, those from high on are not
+	for low < high {
+		mid := int(uint(low+high) / 2)
+		if ix.blocks[mid/blockEntries][mid%blockEntries].key(k) <= x {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == 0 {
 		return Entry{}, false
 	}
-	return ix.At(n - 1), true
+	return ix.At(low - 1), true
 }
 
 // End is the number of bytes of log that are indexed.

@@ -9,3 +9,8 @@ func NewTailIndex(id ID, intervalBytes int, pool *EntryPool, pos, next int64) *I
 	ix.first, ix.next = next, next
 	return ix
 }
+
+// whole reports whether ix has entries from the start of its log on.
+func (ix *Index) whole() bool {
+	return ix != nil && (ix.end == 0 || ix.count > 0 && ix.at(0).pos == 0)
+}

@@ -134,6 +134,39 @@ func TestLostAppendTimesAreNotNewerThanTheSegmentBehind(t *testing.T) {
 	}
 }
 
+func TestAWriterThatKnowsTheTailOnlyIsEnoughToSeal(t *testing.T) {
+	_, fs := newDisk(t)
+	l := randomLog(t, testID, newRand(t, 55), 60_000)
+	put(t, fs, testID.LogName(), l.data)
+	log := l.job()
+	log.NeighbourAppend = l.batches[len(l.batches)-1].AppendTime + 5
+	for _, known := range []int{0, 1, len(l.batches) / 2} {
+		from := len(l.batches) - known
+		writer := NewTailIndex(testID, DefaultIndexInterval, nil, int64(len(l.data)), l.next)
+		if known > 0 {
+			writer = NewTailIndex(testID, DefaultIndexInterval, nil, l.batches[from].Pos, l.batches[from].BaseOffset)
+		}
+		for i := from; i < len(l.batches); i++ {
+			writer.Add(&l.batches[i])
+		}
+		j := SealJob{Log: log, Writer: writer}
+		if err := j.Run(fs); err != nil {
+			t.Fatal(err)
+		}
+		ix := j.Index
+		if ix.Sealed().Flags != FlagGuessedTimes || ix.NewestAppend() != log.NeighbourAppend || ix.Sealed().Batches != uint64(len(l.batches)) {
+			t.Errorf("%d batches known: %+v, newest %d", known, ix.Sealed(), ix.NewestAppend())
+		}
+		bound := log.NeighbourAppend
+		if known > 0 {
+			bound = l.batches[from].AppendTime
+		}
+		if got := ix.At(0).AppendTime; got != bound {
+			t.Errorf("%d batches known: the first is from %d, want %d", known, got, bound)
+		}
+	}
+}
+
 // TestABitFlippedInASealedLogCostsOneBatch is S2 as far as the files go.
 func TestABitFlippedInASealedLogCostsOneBatch(t *testing.T) {
 	w, fs := newDisk(t)

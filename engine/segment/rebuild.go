@@ -108,7 +108,7 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	if b.hints = b.writer; b.hints == nil {
 		b.hints = b.salvaged(fs, size)
 	}
-	b.times = newAppendTimes(b.hints, b.writer != nil, b.NeighbourAppend)
+	b.times = newAppendTimes(b.hints, b.writer.whole(), b.NeighbourAppend)
 	b.minTime = NoTime
 	if err := s.walk(b.hints, b.add, b.ix.skip); err != nil {
 		return Report{}, withPath(err, b.logPath())

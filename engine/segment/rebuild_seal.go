@@ -10,6 +10,8 @@ type SealJob struct {
 	Log
 	// Writer is the index that grew with the log. Nothing may be added to it
 	// any more; the job reads it. Size and last offset must be what it says.
+	// It may be one of [NewTailIndex]: then the append times before it count as
+	// lost.
 	Writer *Index
 
 	Report
