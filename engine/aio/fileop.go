@@ -43,22 +43,21 @@ func RunFileOp(fs FS, op *FileOp) bool {
 	return true
 }
 
-// MkdirAll makes path and its missing parents and syncs the entry of each new
-// directory.
+// MkdirAll makes path and its missing parents, and makes their entries durable. It
+// does not look first: a directory may have very many entries.
 func MkdirAll(fs FS, path string) error {
 	path = filepath.Clean(path)
-	if _, err := fs.ReadDir(path); err == nil {
-		return nil
-	} else if !IsNotExist(err) {
-		return err
-	}
 	parent := filepath.Dir(path)
-	if parent != path {
-		if err := MkdirAll(fs, parent); err != nil {
-			return err
+	if parent == path {
+		return nil
+	}
+	err := fs.Mkdir(path)
+	if IsNotExist(err) {
+		if err = MkdirAll(fs, parent); err == nil {
+			err = fs.Mkdir(path)
 		}
 	}
-	if err := fs.Mkdir(path); err != nil {
+	if err != nil {
 		return err
 	}
 	return fs.SyncDir(parent)

@@ -139,7 +139,7 @@ func TestRulesLeaveTestsAndExceptedPlacesAlone(t *testing.T) {
 		}
 	}
 	blocking := "package p\nimport \"github.com/mqd-broker/mqd/engine/aio\"\nvar e = aio.Do(nil, nil)\n"
-	if got := BannedNames([]*File{parse(t, "engine/recover_slot.go", blocking)}); len(got) != 0 {
+	if got := BannedNames([]*File{parse(t, "engine/recovery/slot.go", blocking)}); len(got) != 0 {
 		t.Errorf("recovery may block: %v", got)
 	}
 	if got := BannedNames([]*File{parse(t, "engine/segment/recoverer/x.go", blocking)}); len(got) == 0 {

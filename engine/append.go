@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/journal"
+)
+
+// Append is one batch on its way into a partition. The caller owns it and keeps
+// Batch untouched until Append returns; results are valid when Owner hears of it.
+type Append struct {
+	// Request. Batch is exactly one record batch that batch.Check has
+	// accepted, in memory that may be written: offset and epoch are stamped
+	// in place. Header is what Check returned.
+	Part     *Partition
+	Batch    []byte
+	Header   batch.Header
+	MinClass Class // refuse a topic with a weaker class; ClassNone: any
+	Owner    AppendOwner
+
+	// Result.
+	Base       int64 // offset of the first record
+	AppendTime int64 // broker's time, Unix nanoseconds
+	Class      Class // the class reached
+	Err        error
+}
+
+// AppendOwner is told when an append has reached the topic's class or has failed,
+// on the loop. For class memory that happens inside Store.Append.
+type AppendOwner interface {
+	Appended(a *Append)
+}
+
+// pending is an append in a journal round that has not completed.
+type pending struct {
+	lsn       uint64
+	part      *Partition
+	seg       *segfile
+	endPos    int64
+	endOffset int64
+	req       *Append // nil when nobody waits
+	class     Class   // in force when it was appended
+}
+
+// Append adds a batch to its partition. With a nil error the owner is told of the
+// outcome; otherwise nothing has happened. ErrBusy means that memory or journal
+// are full at the moment: the caller keeps the batch and tries again after
+// Store.OnRoom.
+func (s *Store) Append(a *Append) error {
+	p := a.Part
+	if err := s.admit(p, a); err != nil {
+		return err
+	}
+	n := len(a.Batch)
+	a.Header.BaseOffset = p.next
+	if p.active == nil || p.cfg.MustRoll(p.active.base, p.active.size, int64(n), &a.Header) {
+		p.addSegment(p.next)
+	}
+	if !p.room(n) {
+		return s.busy(busyMemory)
+	}
+	a.Base, a.AppendTime = p.next, s.appendTime()
+	batch.Stamp(a.Batch, a.Base, int32(s.opts.Term))
+	maxTimestamp := a.Header.MaxTimestamp
+	if p.cfg.AppendTimestamps {
+		maxTimestamp = a.AppendTime / 1e6
+		batch.StampAppendTime(a.Batch, maxTimestamp)
+	}
+	if p.class == ClassMemory {
+		return s.appendMemory(p, a, maxTimestamp)
+	}
+	need := journal.NeedFlushed
+	if p.class == ClassWritten {
+		need = journal.NeedWritten
+	}
+	s.pieces[0] = a.Batch
+	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], need)
+	if err != nil {
+		return s.journalRefused(err)
+	}
+	s.copyIn(p, a, maxTimestamp)
+	s.markDirty(p, lsn)
+	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.size, endOffset: p.next, req: a, class: p.class})
+	if p.class == ClassWritten {
+		s.noteUnflushed(p, int64(n))
+	}
+	return nil
+}
+
+// admit checks what can refuse an append before anything is touched.
+func (s *Store) admit(p *Partition, a *Append) error {
+	switch {
+	case s.failed != nil:
+		return s.failed
+	case p.dropped:
+		return ErrDropped
+	case s.closing != closeNot:
+		return ErrClosing
+	case a.MinClass > p.class:
+		return ErrClassTooWeak
+	case len(a.Batch) > p.cfg.MaxBatch:
+		return ErrTooLarge
+	case s.pendingFull():
+		return s.busy(busyPending)
+	}
+	if p.class == ClassFlushed {
+		return nil
+	}
+	if end := p.next + int64(a.Header.Count); end > p.reserve {
+		s.wantReservation(p)
+		return s.busy(busyReservation)
+	} else if p.reserve-end < s.opts.ReserveOffsets/2 {
+		s.wantReservation(p)
+	}
+	return nil
+}
+
+// copyIn puts a stamped batch into the partition's memory and index.
+func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
+	at := p.copyIn(a.Batch)
+	seg := p.active
+	s.indexed.Set(at, &a.Header)
+	s.indexed.BaseOffset, s.indexed.LastOffset = a.Base, a.Base+int64(a.Header.LastOffsetDelta)
+	s.indexed.MaxTimestamp, s.indexed.AppendTime = maxTimestamp, a.AppendTime
+	seg.tail.Add(&s.indexed)
+	seg.appendTime = a.AppendTime
+	seg.maxTimestamp = max(seg.maxTimestamp, maxTimestamp)
+	p.next += int64(a.Header.LastOffsetDelta) + 1
+	seg.endOffset = p.next
+	if p.Epoch() != s.opts.Term {
+		p.epochs.Begin(int32(s.opts.Term), a.Base, checkpoint.ReasonStart)
+	}
+	s.stats.AppendedBytes += uint64(len(a.Batch))
+	s.stats.AppendedBatches++
+}
+
+// journalBatch adds a batch to the round that fills.
+func (s *Store) journalBatch(p *Partition, base int64, body [][]byte, need journal.Need) (uint64, error) {
+	s.beginEntry(p, journal.KindBatch, base)
+	return s.journal.AppendVec(&s.entry, body, need)
+}
+
+// beginEntry fills in what all entries have. The index of a slot's group of
+// entries in a round is the round's LSN, which rises with every round: the
+// journal puts it in.
+func (s *Store) beginEntry(p *Partition, kind journal.Kind, base int64) {
+	s.entry = journal.Entry{
+		Kind: kind, Slot: p.slot, Term: s.opts.Term,
+		Topic: p.key.Topic, Partition: p.key.Partition, BaseOffset: base,
+	}
+}
+
+// appendTime is the broker's time, which never goes back on a shard.
+func (s *Store) appendTime() int64 {
+	now := s.wallBase + s.loop.Now()
+	s.newestTime = max(s.newestTime, now)
+	return s.newestTime
+}
+
+func (s *Store) enqueue(r pending) { s.written.push(r) }
+
+// pendingFull bounds the appends that wait for the journal.
+func (s *Store) pendingFull() bool {
+	return s.written.len()+s.flushing.len() >= s.opts.MaxPending
+}

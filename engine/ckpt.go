@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// checkpointFill is the fill of the ring, in percent, at which a checkpoint
+// begins. Its target is everything written by then.
+const checkpointFill = 30
+
+// capturePerTurn is the number of partitions recorded in a turn.
+const capturePerTurn = 256
+
+// checkpointStage says what a checkpoint is doing.
+type checkpointStage uint8
+
+const (
+	checkpointIdle    checkpointStage = iota
+	checkpointFlush                   // partitions with bytes up to the target are flushed
+	checkpointCapture                 // their state is recorded
+	checkpointWrite                   // the file is written
+)
+
+// checkpointer makes the checkpoints of a shard, one at a time. It first has the
+// partitions flushed whose oldest unflushed bytes are at or below the target,
+// then records every partition, a few each turn. A record says how much of the
+// partition is flushed at the moment of recording; it need not be of the same
+// moment as another's, because recovery takes each partition from its own
+// record on.
+type checkpointer struct {
+	s       *Store
+	stage   checkpointStage
+	target  uint64 // LSN; 0: none
+	at      int    // next partition to record
+	seq     uint64
+	release uint64 // newest LSN that is not needed after it
+	enc     checkpoint.Writer
+	file    aio.FileOp
+	reserve bool            // a partition waits for a larger reservation
+	clean   bool            // the last one, at an orderly end
+	done    func(err error) // told when the present checkpoint has ended
+	granted []*Partition
+}
+
+// turn does a bounded piece of work.
+func (c *checkpointer) turn() {
+	switch c.stage {
+	case checkpointIdle:
+		if c.s.failed == nil && (c.reserve || c.s.fillPercent() >= checkpointFill) {
+			c.begin()
+		}
+	case checkpointFlush:
+		c.flushedOne()
+	case checkpointCapture:
+		c.capture()
+	case checkpointWrite:
+	}
+}
+
+// begin starts a checkpoint unless one is under way.
+func (c *checkpointer) begin() {
+	if c.stage != checkpointIdle || c.s.failed != nil {
+		return
+	}
+	c.target = c.s.journal.WrittenLSN()
+	if c.reserve && !c.clean && c.s.fillPercent() < checkpointFill {
+		c.target = 0 // only the reservations are wanted: nothing has to be flushed
+	}
+	c.stage = checkpointFlush
+	c.flushedOne()
+}
+
+// flushedOne goes on when no partition has unflushed bytes up to the target.
+func (c *checkpointer) flushedOne() {
+	if c.stage != checkpointFlush {
+		return
+	}
+	if c.target > 0 {
+		for _, p := range c.s.dirty {
+			if p.dirtyLSN <= c.target && !p.dropped {
+				return
+			}
+		}
+	}
+	c.stage = checkpointCapture
+	c.at = 0
+	c.reserve = false
+	c.seq++
+	c.release = c.releasable()
+	c.enc.Begin(c.s.slots())
+}
+
+// header is the checkpoint's header.
+func (c *checkpointer) header() checkpoint.Header {
+	s := c.s
+	h := checkpoint.Header{
+		Node: s.opts.Node, Journal: s.journal.UUID(), Shard: uint16(s.opts.Shard), Shards: uint16(s.opts.Shards),
+		Sequence: c.seq, LSN: c.release + 1, Incarnation: s.journal.Incarnation(),
+		Wall: s.drv.Clock().Wall(), AppendTime: s.newestTime,
+		Boot: s.opts.Identity.BootID, Mount: s.opts.Identity.Mount, Device: s.opts.Identity.Device,
+	}
+	if c.clean {
+		h.Flags |= checkpoint.FlagClean
+	}
+	return h
+}
+
+// slots are the slots that the shard owns, for a checkpoint.
+func (s *Store) slots() []checkpoint.Slot {
+	s.slotBuf = s.slotBuf[:0]
+	for slot, owner := range s.opts.Slots {
+		if int(owner) == s.opts.Shard {
+			s.slotBuf = append(s.slotBuf, checkpoint.Slot{Slot: uint16(slot), Term: s.opts.Term, Index: s.journal.FillingLSN()})
+		}
+	}
+	return s.slotBuf
+}
+
+// releasable is the newest LSN up to which nothing is needed from the journal.
+func (c *checkpointer) releasable() uint64 {
+	lsn := c.s.journal.WrittenLSN()
+	for _, p := range c.s.dirty {
+		if !p.dropped && p.dirtyLSN != 0 && p.dirtyLSN <= lsn {
+			lsn = p.dirtyLSN - 1
+		}
+	}
+	return lsn
+}
+
+// capture records some partitions.
+func (c *checkpointer) capture() {
+	for n := 0; n < capturePerTurn && c.at < len(c.s.list); n++ {
+		c.record(c.s.list[c.at])
+		c.at++
+	}
+	if c.at < len(c.s.list) {
+		return
+	}
+	c.stage = checkpointWrite
+	h := c.header()
+	c.file = aio.FileOp{
+		Kind: aio.FileWriteAtomic, Owner: c, Data: c.enc.Finish(&h),
+		Path: layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq),
+	}
+	c.s.drv.SubmitFile(&c.file)
+}
+
+// record adds one partition.
+func (c *checkpointer) record(p *Partition) {
+	if p.dropped || (p.first == nil && p.class == ClassFlushed) {
+		return
+	}
+	r := checkpoint.Partition{
+		Topic: p.key.Topic, Partition: p.key.Partition, Slot: p.slot, Class: uint8(p.class),
+		Term: c.s.opts.Term, NextOffset: p.next, LogStart: p.logStart,
+		Epochs: p.epochs, Reserved: c.reservation(p),
+	}
+	if seg := p.durableSegment(); seg != nil {
+		r.SegmentBase, r.End, r.NextOffset = seg.base, seg.flushed, seg.flushedOffset
+		r.MaxTimestamp, r.NewestAppend = seg.maxTimestamp, seg.appendTime
+	}
+	c.enc.Add(&r)
+}
+
+// reservation is what the checkpoint says a partition may have served.
+func (c *checkpointer) reservation(p *Partition) int64 {
+	if p.class == ClassFlushed || c.clean {
+		return 0
+	}
+	if p.renew {
+		p.asked = p.next + c.s.opts.ReserveOffsets
+		c.granted = append(c.granted, p)
+		return p.asked
+	}
+	return p.reserve
+}
+
+// durableSegment is the newest segment with flushed bytes, or the first one.
+func (p *Partition) durableSegment() *segfile {
+	best := p.first
+	for seg := p.first; seg != nil; seg = seg.next {
+		if seg.flushed > 0 {
+			best = seg
+		}
+	}
+	return best
+}
+
+// CompleteFile ends the checkpoint: the reservations are in force, and the ring
+// behind it is free once the journal has noted it.
+func (c *checkpointer) CompleteFile(op *aio.FileOp) {
+	s := c.s
+	c.stage = checkpointIdle
+	granted := c.granted
+	c.granted = c.granted[:0]
+	if op.Err != nil {
+		if !aio.IsNoSpace(op.Err) {
+			s.deviceFailed.Store(true)
+			s.fail(op.Err)
+		}
+		c.target = 0
+		c.reserve = len(granted) > 0
+		c.finished(op.Err)
+		return
+	}
+	s.stats.Checkpoints++
+	for _, p := range granted {
+		if p.renew {
+			p.renew, p.reserve = false, max(p.reserve, p.asked)
+		}
+	}
+	if c.target > 0 || c.clean {
+		s.journal.Release(c.release)
+	}
+	c.target = 0
+	s.roomMade()
+	c.finished(nil)
+}
+
+// recording reports whether partitions are being recorded, during which the list
+// of partitions must not change.
+func (c *checkpointer) recording() bool { return c.stage == checkpointCapture }
+
+func (c *checkpointer) finished(err error) {
+	if c.done != nil {
+		done := c.done
+		c.done = nil
+		done(err)
+	}
+}
+
+// wantReservation asks for a larger reservation with the next checkpoint.
+func (s *Store) wantReservation(p *Partition) {
+	if p.renew {
+		return
+	}
+	p.renew = true
+	s.checkpoint.reserve = true
+}

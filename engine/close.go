@@ -1,0 +1,67 @@
+package engine
+
+// closeStage says how far an orderly end has come.
+type closeStage uint8
+
+const (
+	closeNot        closeStage = iota
+	closeDraining              // what is in flight ends
+	closeCheckpoint            // everything is flushed and recorded
+	closeJournal               // the journal ends
+	closeDone
+)
+
+// Close begins an orderly end: appends are refused, what has been acknowledged is
+// written and flushed, a last checkpoint says that nothing is missing, and the
+// journal ends. The loop goes on turning until Closed.
+func (s *Store) Close() {
+	if s.closing == closeNot {
+		s.closing = closeDraining
+	}
+}
+
+// Closed reports whether the end that Close began has been reached. A store whose
+// log has failed ends without the last checkpoint.
+func (s *Store) Closed() bool { return s.closing == closeDone }
+
+// turnClose does the next step of an orderly end.
+func (s *Store) turnClose(wall int64) {
+	switch s.closing {
+	case closeDraining:
+		if s.failed != nil {
+			s.closing = closeJournal
+			s.journal.Close(wall)
+			return
+		}
+		if !s.flushMemory() || s.written.len() > 0 || s.flushing.len() > 0 || s.checkpoint.stage != checkpointIdle {
+			s.journal.Flush()
+			return
+		}
+		s.closing = closeCheckpoint
+		s.checkpoint.clean = true
+		s.checkpoint.done = s.lastCheckpoint
+		s.checkpoint.begin()
+	case closeJournal:
+		s.journal.Close(wall)
+		if s.journal.Idle() && s.writersBusy() == 0 && s.sealFirst == nil && s.opens == nil {
+			s.closing = closeDone
+		}
+	}
+}
+
+// lastCheckpoint ends the journal after the last checkpoint, whatever came of it.
+func (s *Store) lastCheckpoint(err error) {
+	if err != nil {
+		s.stats.WriteErrors++
+	}
+	s.closing = closeJournal
+}
+
+// writersBusy is the number of writers at work.
+func (s *Store) writersBusy() int {
+	n := s.opts.Writers
+	for w := s.writersFree; w != nil; w = w.next {
+		n--
+	}
+	return n
+}

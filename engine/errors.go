@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// Errors of the engine. They are compared with errors.Is.
+var (
+	// ErrBusy: memory or journal are full at the moment; try again after room
+	// has been made. Never shown to clients as it is.
+	ErrBusy = errors.New("no room at the moment")
+	// ErrStorage: the log has failed; it acknowledges nothing until it is
+	// opened again.
+	ErrStorage = errors.New("storage failed")
+	// ErrDropped: the partition's topic is being deleted.
+	ErrDropped = errors.New("partition dropped")
+	// ErrClosing: the store is coming to an orderly end.
+	ErrClosing = errors.New("store is closing")
+	// ErrClassTooWeak: the producer demands a stronger class than the topic's.
+	ErrClassTooWeak = errors.New("durability class weaker than demanded")
+	// ErrTooLarge: the batch is over the topic's limit.
+	ErrTooLarge = errors.New("batch larger than max.message.bytes")
+	// ErrOutOfRange: the offset is below the log start or above the log end.
+	ErrOutOfRange = errors.New("offset out of range")
+	// ErrCorrupt: what is stored at the offset does not check.
+	ErrCorrupt = layout.ErrCorrupt
+)

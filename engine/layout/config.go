@@ -1,0 +1,41 @@
+package layout
+
+import (
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/segment"
+)
+
+// TailPosBytes is what the body of a tail entry in the journal begins with: the
+// position in the segment's file, in bytes, at which the fragment behind it lies.
+// The entry's base offset is the segment's.
+const TailPosBytes = 8
+
+// PartitionConfig is what a topic's configuration says about each partition.
+type PartitionConfig struct {
+	// Class is the durability class.
+	Class Class
+	// SegmentBytes is the size at which a segment is closed; at least
+	// segment.MinSegmentBytes.
+	SegmentBytes int64
+	// IndexInterval is the distance in bytes between index entries.
+	IndexInterval int32
+	// MaxBatch is the largest batch accepted, in bytes.
+	MaxBatch int
+	// FlushInterval and FlushBytes bound what a crash can take back: for class
+	// memory the time and bytes until the journal write begins, for class
+	// written the time and bytes until a flush begins.
+	FlushInterval time.Duration
+	FlushBytes    int64
+	// AppendTimestamps makes the broker's append time the timestamp of every
+	// batch (LogAppendTime).
+	AppendTimestamps bool
+}
+
+// MustRoll is the one rule of where a segment ends: a batch of n bytes that does
+// not fit into a segment of size bytes begins a new one, unless the segment is
+// empty. The writer and recovery both follow it.
+func (c *PartitionConfig) MustRoll(base, size, n int64, h *batch.Header) bool {
+	return size > 0 && (size+n > c.SegmentBytes || h.LastOffset()-base > segment.MaxRelativeOffset)
+}

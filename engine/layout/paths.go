@@ -1,0 +1,65 @@
+package layout
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/mqd-broker/mqd/engine/segment"
+)
+
+// Subdirectories of a data directory, and the lock file.
+const (
+	CheckpointsDir = "checkpoints"
+	JournalsDir    = "journals"
+	TopicsDir      = "topics"
+	LockFile       = "lock"
+)
+
+// CheckpointPath names the two generations of a shard's checkpoint, which take
+// turns.
+func CheckpointPath(dir string, shard int, seq uint64) string {
+	gen := "a"
+	if seq%2 == 1 {
+		gen = "b"
+	}
+	return filepath.Join(dir, CheckpointsDir, fmt.Sprintf("checkpoint-%d.%s", shard, gen))
+}
+
+// JournalPath names a shard's journal.
+func JournalPath(dir string, shard int) string {
+	return filepath.Join(dir, JournalsDir, "journal-"+strconv.Itoa(shard))
+}
+
+// ParseJournalName returns the shard of a journal's file name.
+func ParseJournalName(name string) (shard int, ok bool) {
+	return parseShard(strings.CutPrefix(name, "journal-"))
+}
+
+// ParseCheckpointName returns the shard of a checkpoint's file name.
+func ParseCheckpointName(name string) (shard int, ok bool) {
+	rest, ok := strings.CutPrefix(name, "checkpoint-")
+	if !ok || (!strings.HasSuffix(rest, ".a") && !strings.HasSuffix(rest, ".b")) {
+		return 0, false
+	}
+	return parseShard(rest[:len(rest)-2], true)
+}
+
+func parseShard(s string, found bool) (int, bool) {
+	n, err := strconv.Atoi(s)
+	if !found || err != nil || n < 0 || strconv.Itoa(n) != s {
+		return 0, false
+	}
+	return n, true
+}
+
+// TopicDir is where a topic's partitions live.
+func TopicDir(dataDir, name string, id TopicID) string {
+	return filepath.Join(dataDir, TopicsDir, segment.TopicDir(name, id))
+}
+
+// PartitionDir is where a partition's segments live.
+func PartitionDir(dataDir, name string, k Key) string {
+	return filepath.Join(TopicDir(dataDir, name, k.Topic), segment.PartitionDir(k.Partition))
+}

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// unjournaled is a batch of class memory whose journal entry has still to be
+// written. Its bytes are in the partition's chunks, which are not evicted before
+// they are in the file, and the file gets only what the journal has.
+type unjournaled struct {
+	part      *Partition
+	seg       *segfile
+	pos       int64
+	size      int
+	base      int64
+	endOffset int64
+	at        int64 // loop time of the append, nanoseconds
+}
+
+// appendMemory acknowledges a batch at once and queues its journal entry.
+func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) error {
+	if s.memory.full() {
+		s.flushMemory()
+		return s.busy(busyPending)
+	}
+	s.copyIn(p, a, maxTimestamp)
+	seg, n := p.active, len(a.Batch)
+	s.memory.push(unjournaled{
+		part: p, seg: seg, pos: seg.size - int64(n), size: n,
+		base: a.Base, endOffset: p.next, at: s.loop.Now(),
+	})
+	p.memory++
+	s.memoryBytes += int64(n)
+	if s.memoryBytes >= p.cfg.FlushBytes {
+		s.memoryDue = true
+	}
+	s.armMemory(s.loop.Now() + int64(p.cfg.FlushInterval))
+	p.setVisible(p.next, seg, seg.size)
+	a.Class, a.Err = ClassMemory, nil
+	a.Owner.Appended(a)
+	return nil
+}
+
+// memoryLimit is the number of class memory batches that can wait for the
+// journal.
+const memoryLimit = 1 << 16
+
+// memoryQueue is a bounded FIFO.
+type memoryQueue struct {
+	ring       []unjournaled
+	head, tail uint64
+}
+
+func (q *memoryQueue) len() int   { return int(q.tail - q.head) }
+func (q *memoryQueue) full() bool { return q.len() == memoryLimit }
+
+func (q *memoryQueue) push(u unjournaled) {
+	if q.ring == nil {
+		q.ring = make([]unjournaled, memoryLimit)
+	}
+	q.ring[q.tail&(memoryLimit-1)] = u
+	q.tail++
+}
+
+func (q *memoryQueue) peek() *unjournaled { return &q.ring[q.head&(memoryLimit-1)] }
+
+func (q *memoryQueue) drop() {
+	q.ring[q.head&(memoryLimit-1)] = unjournaled{}
+	q.head++
+}
+
+// flushMemory moves queued batches into journal rounds until the queue is empty or
+// the journal is full. It reports whether the queue is empty.
+func (s *Store) flushMemory() bool {
+	for s.memory.len() > 0 {
+		if !s.journalOldest(journal.NeedWritten) {
+			return false
+		}
+	}
+	s.memoryDue = false
+	return true
+}
+
+// fillSpare lets queued batches ride in the padding of the round that is about to
+// go, where they cost nothing.
+func (s *Store) fillSpare() {
+	for s.memory.len() > 0 && s.memory.peek().size <= s.journal.RoomToSpare() {
+		if !s.journalOldest(journal.NeedNone) {
+			return
+		}
+	}
+}
+
+// journalOldest writes the journal entry of the oldest queued batch.
+func (s *Store) journalOldest(need journal.Need) bool {
+	u := s.memory.peek()
+	p := u.part
+	lsn, err := s.journalBatch(p, u.base, s.gather(u), need)
+	if err != nil {
+		_ = s.journalRefused(err)
+		return false
+	}
+	s.markDirty(p, lsn)
+	s.enqueue(pending{lsn: lsn, part: p, seg: u.seg, endPos: u.pos + int64(u.size), endOffset: u.endOffset, class: ClassMemory})
+	s.noteUnflushed(p, int64(u.size))
+	s.memoryBytes -= int64(u.size)
+	p.memory--
+	s.memory.drop()
+	return true
+}
+
+// gather returns the pieces of memory in which a queued batch lies.
+func (s *Store) gather(u *unjournaled) [][]byte {
+	c := u.part.chunkHolding(u.seg, u.pos)
+	at, left := 0, u.size
+	if c != nil {
+		at = int(u.pos - c.pos)
+	}
+	pieces := s.pieces[:0]
+	for left > 0 {
+		if c == nil {
+			invariant.Violated("engine: a batch that waits for the journal is in memory")
+		}
+		n := min(left, c.to-at)
+		pieces = append(pieces, c.mem[at:at+n])
+		left -= n
+		c, at = c.next, 0
+	}
+	return pieces
+}
+
+// armMemory makes sure that the queue is flushed by when.
+func (s *Store) armMemory(when int64) {
+	if !s.memoryTimer.Armed() || s.memoryTimer.When() > when {
+		s.loop.Arm(&s.memoryTimer, when)
+	}
+}

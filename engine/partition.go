@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"sort"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// segfile is a segment of a partition as its shard knows it.
+type segfile struct {
+	base int64 // offset of its first batch
+	next *segfile
+
+	// Positions in the file, each no larger than the one before.
+	size    int64 // end of what has been appended
+	safe    int64 // end of what the journal has written
+	written int64 // end of what the file holds
+	flushed int64 // end of what is durable in the file
+
+	// Offsets that belong to the positions of the same name.
+	endOffset, safeOffset, writtenOffset, flushedOffset int64
+
+	file      aio.File
+	opening   bool
+	writing   bool // a writer is at work on it
+	allocated int64
+	created   bool // the file exists
+	entry     bool // its directory entry is durable
+	closed    bool // no more appends: a later segment exists
+	sealed    bool // truncated, synced, index written or being written
+
+	// tail indexes what this process has appended, from position tailFrom on.
+	// older indexes what was there before; nil until somebody needs it.
+	tail     *segment.Index
+	tailFrom int64
+	older    *segment.Index
+
+	maxTimestamp, appendTime int64
+	reads                    int  // cold reads in flight
+	indexing                 bool // the index is being written
+	lruPrev, lruNext         *segfile
+}
+
+// Partition is one ordered log. It belongs to the store of one shard and is
+// touched by that shard's loop only.
+type Partition struct {
+	key   Key
+	slot  uint16
+	store *Store
+	cfg   PartitionConfig
+	dir   string
+
+	class    Class
+	stronger *classChange // a change to a stronger class that waits for its barrier
+
+	logStart int64
+	next     int64 // the offset that the next batch gets: log end
+	visible  int64 // consumers read below it
+	visSeg   *segfile
+	visPos   int64
+
+	first, active *segfile   // list by next
+	bases         []*segfile // the same, for binary search
+	unwritten     *segfile   // oldest segment that is not yet complete in its file
+
+	oldest, newest *chunk
+	filling        *chunk    // the chunk that took the newest byte, if it is still there
+	growth         sizeClass // size of the next chunk
+
+	dirtyLSN uint64 // oldest round with bytes that are not flushed to a segment; 0: none
+	dirtyAt  int    // position in the store's list of dirty partitions plus one
+	writer   *writer
+	dirMade  bool
+	memory   int // entries of this partition that wait for the journal
+
+	waiters *Read // fetches that wait for new batches
+	lastEnd place // where the newest fetch from memory ended
+
+	isWoken   bool // in the store's list of partitions whose waiters may go on
+	nextWoken *Partition
+
+	epochs  checkpoint.EpochTable
+	reserve int64 // offsets below it may be served although a crash can take them back
+	asked   int64 // what the checkpoint under way reserves
+	renew   bool  // a larger reservation is wanted or being made durable
+
+	dropped  bool
+	dropDone DropDone
+}
+
+// Key names the partition.
+func (p *Partition) Key() Key { return p.key }
+
+// Class is the durability class in force.
+func (p *Partition) Class() Class { return p.class }
+
+// LogStart is the first offset that can be read.
+func (p *Partition) LogStart() int64 { return p.logStart }
+
+// Durable is the end of what the class promises: consumers read below it.
+func (p *Partition) Durable() int64 { return p.visible }
+
+// End is the offset that the next batch will get.
+func (p *Partition) End() int64 { return p.next }
+
+// NewestAppendTime is the broker's time of the newest batch, in Unix
+// nanoseconds; 0 for an empty partition.
+func (p *Partition) NewestAppendTime() int64 {
+	if p.active == nil {
+		return 0
+	}
+	return p.active.appendTime
+}
+
+// Bytes is the size of all segments in bytes.
+func (p *Partition) Bytes() int64 {
+	var n int64
+	for s := p.first; s != nil; s = s.next {
+		n += s.size
+	}
+	return n
+}
+
+// ExposedBytes is what has been acknowledged and could be lost by a power cut now,
+// counted in bytes of the log; 0 for class flushed.
+func (p *Partition) ExposedBytes() int64 {
+	if p.class == ClassFlushed || p.active == nil {
+		return 0
+	}
+	return p.store.exposed(p)
+}
+
+// Epoch is the newest epoch in the partition's table.
+func (p *Partition) Epoch() uint32 {
+	e, ok := p.epochs.Last()
+	if !ok {
+		return 0
+	}
+	return uint32(e.Epoch)
+}
+
+// addSegment appends an empty segment that begins at offset base.
+func (p *Partition) addSegment(base int64) *segfile {
+	s := &segfile{base: base, file: aio.NoFile}
+	s.endOffset, s.safeOffset, s.writtenOffset, s.flushedOffset = base, base, base, base
+	s.tail = segment.NewIndex(p.segmentID(base), int(p.cfg.IndexInterval), p.store.entries)
+	p.linkSegment(s)
+	return s
+}
+
+func (p *Partition) linkSegment(s *segfile) {
+	if p.active != nil {
+		if s.base <= p.active.base {
+			invariant.Violated("engine: segments of a partition begin at rising offsets")
+		}
+		p.active.next = s
+		p.active.closed = true
+		s.appendTime, s.maxTimestamp = p.active.appendTime, p.active.maxTimestamp
+	} else {
+		p.first = s
+	}
+	p.active = s
+	p.bases = append(p.bases, s)
+	if p.unwritten == nil {
+		p.unwritten = s
+	}
+}
+
+// segmentOf is the segment whose offsets include offset.
+func (p *Partition) segmentOf(offset int64) *segfile {
+	i := sort.Search(len(p.bases), func(i int) bool { return p.bases[i].base > offset })
+	if i == 0 {
+		return nil
+	}
+	return p.bases[i-1]
+}
+
+// room makes sure that the chunks can take n more bytes of the active segment. It
+// reports false, with nothing changed, when there is no memory.
+func (p *Partition) room(n int) bool {
+	seg, last := p.active, p.newest
+	have := 0
+	if last != nil {
+		if last.seg == seg {
+			have = len(last.mem) - last.to
+		}
+		last.pins++ // get evicts clean chunks, also of this partition
+		defer func() { last.pins-- }()
+	}
+	for have < n {
+		pos, from := seg.size, 0
+		if p.newest != nil && p.newest.seg == seg {
+			pos = p.newest.pos + int64(len(p.newest.mem))
+		} else {
+			from = int(pos % unitBytes)
+			pos -= int64(from)
+		}
+		c := p.store.chunks.get(p.chunkClass(n - have + from))
+		if c == nil {
+			p.dropAfter(last)
+			return false
+		}
+		c.part, c.seg, c.pos, c.from, c.to = p, seg, pos, from, from
+		c.firstPos = noBatch
+		p.linkChunk(c)
+		have += len(c.mem) - from
+	}
+	return true
+}
+
+// chunkClass is the size of the next chunk: it grows from chunk to chunk while a
+// partition is busy, and is at least what is needed now.
+func (p *Partition) chunkClass(need int) sizeClass {
+	c := p.growth
+	for c < largestClass && c.bytes() < need {
+		c++
+	}
+	if p.growth < largestClass {
+		p.growth++
+	}
+	return c
+}
+
+func (p *Partition) linkChunk(c *chunk) {
+	if p.newest != nil {
+		p.newest.next = c
+	} else {
+		p.oldest = c
+	}
+	p.newest = c
+}
+
+// dropAfter gives back the chunks that follow last; they are empty.
+func (p *Partition) dropAfter(last *chunk) {
+	c := p.oldest
+	if last != nil {
+		c = last.next
+		last.next = nil
+	} else {
+		p.oldest = nil
+	}
+	p.newest = last
+	for c != nil {
+		next := c.next
+		if c.to != c.from {
+			invariant.Violated("engine: only empty chunks are taken back")
+		}
+		p.store.chunks.put(c)
+		c = next
+	}
+}
+
+// dropOldest evicts the partition's oldest chunk.
+func (p *Partition) dropOldest(pool *chunkPool) {
+	c := p.oldest
+	pool.markDirty(c) // out of the clean list
+	if p.filling == c {
+		p.filling = nil
+	}
+	p.oldest = c.next
+	if p.oldest == nil {
+		p.newest = nil
+		p.growth = 0
+	}
+	c.next = nil
+	pool.put(c)
+}
+
+// copyIn appends b to the chunks and returns the position in the segment at which
+// it begins. room has been made.
+func (p *Partition) copyIn(b []byte) int64 {
+	seg := p.active
+	at := seg.size
+	end := at + int64(len(b))
+	c := p.fillable(p.filling)
+	if c.end() != at {
+		invariant.Violated("engine: chunks of a partition are contiguous")
+	}
+	if c.firstPos == noBatch {
+		c.firstPos, c.firstOffset = at, p.next
+	}
+	for len(b) > 0 {
+		c = p.fillable(c)
+		p.store.chunks.markDirty(c)
+		n := copy(c.mem[c.to:], b)
+		c.to += n
+		c.spill = end
+		b = b[n:]
+	}
+	p.filling = c
+	seg.size = end
+	return at
+}
+
+// fillable is the first chunk from c on that can take bytes of the active
+// segment; a nil c stands for the oldest.
+func (p *Partition) fillable(c *chunk) *chunk {
+	if c == nil {
+		c = p.oldest
+	}
+	for c != nil && (c.seg != p.active || c.to == len(c.mem)) {
+		c = c.next
+	}
+	if c == nil {
+		invariant.Violated("engine: room is made before a batch is copied in")
+	}
+	return c
+}
+
+// chunkHolding is the chunk that holds the byte of seg at pos, or nil.
+func (p *Partition) chunkHolding(seg *segfile, pos int64) *chunk {
+	for c := p.oldest; c != nil; c = c.next {
+		if c.seg == seg && pos >= c.start() && pos < c.end() {
+			return c
+		}
+	}
+	return nil
+}
+
+// setVisible moves the visible end to offset, which lies at pos of seg.
+func (p *Partition) setVisible(offset int64, seg *segfile, pos int64) {
+	if offset < p.visible {
+		invariant.Violated("engine: the durable offset never goes back")
+	}
+	p.visible, p.visSeg, p.visPos = offset, seg, pos
+	if p.waiters != nil && !p.isWoken {
+		p.isWoken, p.nextWoken, p.store.woken = true, p.store.woken, p
+	}
+}

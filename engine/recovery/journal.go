@@ -1,0 +1,51 @@
+package recovery
+
+import (
+	"errors"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// OpenJournal opens the journal of a shard for a new life, or makes it. Everything
+// in an existing one has been brought to the segments and the checkpoints by
+// Recover, so that one of another size is replaced. It blocks, on the driver that
+// the shard's loop will use.
+func OpenJournal(d aio.Driver, rec *Recovered, dir string, shard int, size int64, o journal.Options) (*journal.Journal, error) {
+	path := layout.JournalPath(dir, shard)
+	res := rec.Journals[shard]
+	if res != nil && res.Anchor.Size != size {
+		if err := d.FS().Remove(path); err != nil {
+			return nil, err
+		}
+		res = nil
+	}
+	if res == nil {
+		id := journal.Identity{Shard: uint32(shard), Created: d.Clock().Wall()}
+		region, err := journal.CreateFile(d, path, size, id)
+		if err != nil {
+			return nil, errors.Join(layout.ErrBadDataDir, err)
+		}
+		if res, err = journal.Scan(d, region, nil); err != nil {
+			return nil, err
+		}
+		return openRegion(d, region, res, o)
+	}
+	region, err := journal.OpenFileRegion(d, path)
+	if err != nil {
+		return nil, err
+	}
+	return openRegion(d, region, res, o)
+}
+
+// openRegion probes how the device makes writes durable, if nobody has said, and
+// opens the journal. Nothing in it is needed any more.
+func openRegion(d aio.Driver, region *journal.FileRegion, res *journal.Result, o journal.Options) (*journal.Journal, error) {
+	j, err := journal.Open(d, region, res, o)
+	if err != nil {
+		return nil, err
+	}
+	j.Release(res.LastLSN)
+	return j, nil
+}

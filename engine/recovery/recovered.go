@@ -1,0 +1,230 @@
+package recovery
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/segment"
+)
+
+// makeDurable flushes everything that has been written and lists every
+// partition's segments.
+func (r *recovery) makeDurable() error {
+	if err := r.flushAll(); err != nil {
+		return err
+	}
+	for _, p := range r.sorted() {
+		if err := r.finishPartition(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) finishPartition(p *replayed) error {
+	if p.open {
+		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSync, File: p.file}); err != nil {
+			return err
+		}
+		p.open = false
+		if err := aio.CloseFile(r.d, p.file); err != nil {
+			return err
+		}
+	}
+	if p.touched {
+		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSyncDir, Path: p.dir}); err != nil {
+			return err
+		}
+	}
+	st := &PartitionState{
+		Key: p.key, Class: layout.Class(p.rec.Class), LogStart: p.rec.LogStart, NextOffset: p.next,
+		MaxTimestamp: p.rec.MaxTimestamp, AppendTime: p.rec.NewestAppend,
+	}
+	if err := r.segments(p, st); err != nil {
+		return err
+	}
+	p.state = st
+	return nil
+}
+
+// segments lists the segments of a partition. Files that begin at or above its end
+// hold nothing that was acknowledged; they are set aside.
+func (r *recovery) segments(p *replayed, st *PartitionState) error {
+	l, err := segment.List(r.fs, p.dir)
+	if err != nil && !aio.IsNotExist(err) {
+		return err
+	}
+	for _, f := range l.Segments {
+		if !p.has || f.Base > p.seg.Base {
+			path := filepath.Join(p.dir, segment.LogName(f.Base))
+			if err := r.fs.Rename(path, segment.Orphan(path)); err != nil {
+				return err
+			}
+			r.out.Stats.Orphans++
+			continue
+		}
+		s := SegmentState{Base: f.Base, Size: f.LogBytes, Allocated: f.LogBytes}
+		if f.Base == p.seg.Base {
+			s.Size = p.seg.Size
+		}
+		st.Segments = append(st.Segments, s)
+	}
+	if p.has && p.seg.Size > 0 && (len(st.Segments) == 0 || st.Segments[len(st.Segments)-1].Base != p.seg.Base) {
+		return &layout.CorruptError{
+			Path: filepath.Join(p.dir, segment.LogName(p.seg.Base)), Offset: p.seg.Base,
+			Expected: fmt.Sprintf("a segment of %d bytes", p.seg.Size), Found: "no file",
+		}
+	}
+	if len(st.Segments) > 0 {
+		st.LogStart = max(st.LogStart, st.Segments[0].Base)
+	}
+	return nil
+}
+
+// readLog reads a partition's batches from the one that contains offset from on.
+func (r *recovery) readLog(p *replayed, from int64, each func(b []byte) error) error {
+	bases := append([]int64(nil), p.bases...)
+	if p.has && (len(bases) == 0 || bases[len(bases)-1] < p.seg.Base) {
+		bases = append(bases, p.seg.Base)
+	}
+	for i, base := range bases {
+		if !p.has || base > p.seg.Base || (i+1 < len(bases) && bases[i+1] <= from) {
+			continue
+		}
+		if err := r.readSegment(p, base, from, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) readSegment(p *replayed, base, from int64, each func(b []byte) error) error {
+	path := filepath.Join(p.dir, segment.LogName(base))
+	f, err := r.fs.Open(path, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if base == p.seg.Base {
+		size = p.seg.Size
+	}
+	var buf []byte
+	_, err = segment.Scan(f, segment.ScanOptions{
+		Path: path, To: size, Offset: base, Chain: &p.rec.Epochs, MaxBatchBytes: int64(r.opts.MaxBatch),
+	}, func(b *segment.Batch) error {
+		if b.LastOffset < from {
+			return nil
+		}
+		if int64(cap(buf)) < b.Size {
+			buf = make([]byte, b.Size)
+		}
+		buf = buf[:b.Size]
+		if _, err := f.ReadAt(buf, b.Pos); err != nil {
+			return err
+		}
+		return each(buf)
+	})
+	return err
+}
+
+// writeCheckpoints writes a checkpoint for each shard, so that nothing in the
+// journals is needed any more, and hands the partitions out.
+func (r *recovery) writeCheckpoints() error {
+	r.out.Partitions = make([][]*PartitionState, r.opts.Shards)
+	enc := make([]checkpoint.Writer, r.opts.Shards)
+	for shard := range enc {
+		enc[shard].Begin(r.slotsOf(shard))
+	}
+	for _, p := range r.sorted() {
+		slot := layout.SlotOf(p.key, len(r.out.Slots))
+		shard := int(r.out.Slots[slot])
+		st := p.state
+		st.NextOffset, st.Epochs = p.next, p.rec.Epochs
+		r.out.Partitions[shard] = append(r.out.Partitions[shard], st)
+		rec := p.rec
+		rec.Slot, rec.Term, rec.NextOffset, rec.LogStart = slot, r.out.Term, p.next, st.LogStart
+		rec.SegmentBase, rec.End, rec.Reserved = p.seg.Base, p.seg.Size, 0
+		rec.Class = uint8(p.info.Config.Class)
+		enc[shard].Add(&rec)
+	}
+	for shard := range enc {
+		r.out.Sequence[shard]++
+		h := checkpoint.Header{
+			Node: r.out.Node.ID, Shard: uint16(shard), Shards: uint16(r.opts.Shards),
+			Sequence: r.out.Sequence[shard], LSN: r.tailOf(shard) + 1, Wall: r.d.Clock().Wall(),
+			Boot: r.out.Identity.BootID, Mount: r.out.Identity.Mount, Device: r.out.Identity.Device,
+		}
+		path := layout.CheckpointPath(r.opts.Dir, shard, r.out.Sequence[shard])
+		if err := aio.WriteFileAtomic(r.fs, path, enc[shard].Finish(&h)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) slotsOf(shard int) []checkpoint.Slot {
+	var slots []checkpoint.Slot
+	for slot, owner := range r.out.Slots {
+		if int(owner) == shard {
+			slots = append(slots, checkpoint.Slot{Slot: uint16(slot), Term: r.out.Term})
+		}
+	}
+	return slots
+}
+
+// tailOf is the newest LSN of a shard's journal.
+func (r *recovery) tailOf(shard int) uint64 {
+	if res := r.out.Journals[shard]; res != nil {
+		return res.LastLSN
+	}
+	return 0
+}
+
+// removeStale removes checkpoints and journals of shards that no longer exist,
+// and leftovers.
+func (r *recovery) removeStale() error {
+	for _, j := range r.journals {
+		if err := j.region.Close(); err != nil {
+			return err
+		}
+	}
+	for _, sub := range []string{layout.CheckpointsDir, layout.JournalsDir, layout.TopicsDir} {
+		if err := r.removeIn(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) removeIn(sub string) error {
+	entries, err := r.fs.ReadDir(r.path(sub))
+	if err != nil {
+		return err
+	}
+	removed := false
+	for _, e := range entries {
+		shard, ok := layout.ParseCheckpointName(e.Name)
+		if !ok {
+			shard, ok = layout.ParseJournalName(e.Name)
+		}
+		stale := ok && shard >= r.opts.Shards
+		if !stale && !aio.IsTemp(e.Name) && !segment.IsDeleted(e.Name) {
+			continue
+		}
+		removed = true
+		if err := r.fs.RemoveAll(filepath.Join(r.path(sub), e.Name)); err != nil {
+			return err
+		}
+	}
+	if !removed {
+		return nil
+	}
+	return r.fs.SyncDir(r.path(sub))
+}

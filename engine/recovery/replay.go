@@ -1,0 +1,432 @@
+package recovery
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// replayed is a partition during recovery: its checkpoint record, and what the
+// journals add to it.
+type replayed struct {
+	key   layout.Key
+	rec   checkpoint.Partition
+	info  TopicInfo
+	dir   string
+	ok    bool // info and dir are set, the directory has been listed
+	state *PartitionState
+
+	next    int64 // offset that the next batch must have
+	bases   []int64
+	seg     SegmentState // the segment that is being appended to
+	has     bool         // seg exists
+	file    aio.File
+	open    bool
+	touched bool
+	created bool // an entry in the directory is new
+
+	head    []byte // content of the partial block before seg.Size, from a tail entry
+	pending []byte // bytes that follow seg.Size
+}
+
+func newReplayed(k layout.Key, rec *checkpoint.Partition) *replayed {
+	p := &replayed{key: k, rec: *rec, next: rec.NextOffset}
+	if rec.End > 0 || rec.SegmentBase > 0 {
+		p.seg, p.has = SegmentState{Base: rec.SegmentBase, Size: rec.End}, true
+	}
+	return p
+}
+
+// journalFile is a journal found in the directory.
+type journalFile struct {
+	shard  int
+	region *journal.FileRegion
+	result *journal.Result
+	terms  []uint32 // terms that occur in it
+}
+
+// scanJournals reads every journal once, checks it, and learns which terms it
+// holds.
+func (r *recovery) scanJournals() error {
+	entries, err := r.fs.ReadDir(r.path(layout.JournalsDir))
+	if err != nil {
+		return err
+	}
+	r.out.Journals = make([]*journal.Result, r.opts.Shards)
+	for _, e := range entries {
+		shard, ok := layout.ParseJournalName(e.Name)
+		if !ok {
+			continue
+		}
+		if err := r.scanJournal(shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) scanJournal(shard int) error {
+	path := layout.JournalPath(r.opts.Dir, shard)
+	region, err := journal.OpenFileRegion(r.d, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	j := &journalFile{shard: shard, region: region}
+	j.result, err = r.scanner.Scan(region, func(_ *journal.Header, e *journal.Entry, _ []byte) error {
+		if !slices.Contains(j.terms, e.Term) {
+			j.terms = append(j.terms, e.Term)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r.reportScan(path, j.result)
+	r.journals = append(r.journals, j)
+	r.shards = max(r.shards, shard+1)
+	if shard < r.opts.Shards {
+		r.out.Journals[shard] = j.result
+	}
+	return nil
+}
+
+func (r *recovery) reportScan(path string, res *journal.Result) {
+	st := &r.out.Stats
+	st.Journals++
+	st.Rounds += int(res.Rounds)
+	st.Entries += int(res.Entries)
+	st.Damaged += len(res.Damages)
+	for _, d := range res.Damages {
+		r.opts.Report("%s: DAMAGED below the durable mark: %v", path, d)
+	}
+	if res.Ending == journal.EndTorn {
+		st.TornTails++
+		r.opts.Report("%s: torn tail dropped, nothing of it was acknowledged: rounds %d to %d at %d: %v",
+			path, res.Dropped.FirstLSN, res.Dropped.LastLSN, res.Dropped.Pos, res.Dropped.Reason)
+	}
+}
+
+// terms are the terms that occur in any journal, rising. A slot's entries of one
+// term are all in one journal, in order; so going term by term through the
+// journals meets the entries of every partition in their order.
+func (r *recovery) terms() []uint32 {
+	var all []uint32
+	for _, j := range r.journals {
+		for _, t := range j.terms {
+			if !slices.Contains(all, t) {
+				all = append(all, t)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// replayCatalog brings the catalog's log up to date and has the catalog loaded.
+func (r *recovery) replayCatalog() error {
+	k := layout.Key{Topic: layout.CatalogTopic}
+	p := r.partition(k)
+	p.info = TopicInfo{Name: layout.CatalogName, Config: r.opts.Catalog}
+	if err := r.list(p); err != nil {
+		return err
+	}
+	if err := r.replay(func(e *journal.Entry) bool { return e.Topic == layout.CatalogTopic }); err != nil {
+		return err
+	}
+	if err := r.flushPending(p); err != nil {
+		return err
+	}
+	return r.opts.Topics.Load(func(from int64, each func(b []byte) error) error {
+		return r.readLog(p, from, each)
+	})
+}
+
+// replayRest brings every other partition up to date.
+func (r *recovery) replayRest() error {
+	for k, p := range r.parts {
+		if p.ok {
+			continue
+		}
+		switch info, status := r.opts.Topics.Topic(k.Topic); status {
+		case TopicLive:
+			p.info = info
+			if err := r.list(p); err != nil {
+				return err
+			}
+		case TopicDeleted:
+			delete(r.parts, k)
+		default:
+			return r.unknown(k.Topic, "a checkpoint")
+		}
+	}
+	return r.replay(func(e *journal.Entry) bool { return e.Topic != layout.CatalogTopic })
+}
+
+// unknown is the error for a topic of which there is data and no record.
+func (r *recovery) unknown(id layout.TopicID, where string) error {
+	return fmt.Errorf("%w: %s names topic %s, which the catalog has never known", layout.ErrBadDataDir, where, id)
+}
+
+// replay goes through the journals' entries that want accepts.
+func (r *recovery) replay(want func(e *journal.Entry) bool) error {
+	for _, term := range r.terms() {
+		for _, j := range r.journals {
+			if !slices.Contains(j.terms, term) {
+				continue
+			}
+			_, err := r.scanner.Scan(j.region, func(_ *journal.Header, e *journal.Entry, body []byte) error {
+				if e.Term != term || !want(e) {
+					return nil
+				}
+				return r.apply(e, body)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", layout.JournalPath(r.opts.Dir, j.shard), err)
+			}
+		}
+	}
+	return nil
+}
+
+// apply replays one entry.
+func (r *recovery) apply(e *journal.Entry, body []byte) error {
+	k := layout.Key{Topic: e.Topic, Partition: e.Partition}
+	p := r.parts[k]
+	if p == nil || !p.ok {
+		info, status := r.opts.Topics.Topic(k.Topic)
+		switch status {
+		case TopicDeleted:
+			return nil
+		case TopicUnknown:
+			return r.unknown(k.Topic, "a journal")
+		}
+		p = r.partition(k)
+		p.info = info
+		if err := r.list(p); err != nil {
+			return err
+		}
+	}
+	switch e.Kind {
+	case journal.KindBatch:
+		return r.applyBatch(p, e, body)
+	case journal.KindTail:
+		p.applyTail(e, body)
+	}
+	return nil
+}
+
+func (r *recovery) partition(k layout.Key) *replayed {
+	p := r.parts[k]
+	if p == nil {
+		p = &replayed{key: k, rec: checkpoint.Partition{Topic: k.Topic, Partition: k.Partition}}
+		r.parts[k] = p
+	}
+	return p
+}
+
+// applyTail keeps the old content of the block at which the partition's appended
+// bytes begin: the file's own copy may have been torn by a later rewrite.
+func (p *replayed) applyTail(e *journal.Entry, body []byte) {
+	if len(body) < layout.TailPosBytes {
+		return
+	}
+	pos := int64(binary.BigEndian.Uint64(body))
+	body = body[layout.TailPosBytes:]
+	start := p.rec.End
+	if !p.has || e.BaseOffset != p.rec.SegmentBase || p.seg.Base != p.rec.SegmentBase ||
+		pos != start&^(aio.BlockSize-1) || int64(len(body)) < start-pos || p.seg.Size != start {
+		return
+	}
+	p.head = append(p.head[:0], body[:start-pos]...)
+}
+
+// applyBatch appends a batch that the segment does not have.
+func (r *recovery) applyBatch(p *replayed, e *journal.Entry, body []byte) error {
+	h, err := batch.CheckStored(body)
+	if err != nil {
+		invariant.Violated("engine: the journal's replay hands out batches that check")
+	}
+	last := h.BaseOffset + int64(h.LastOffsetDelta)
+	if last < p.next {
+		r.out.Stats.Skipped++
+		return nil
+	}
+	if h.BaseOffset != p.next {
+		if h.BaseOffset < p.next {
+			return &layout.CorruptError{
+				Path: p.dir, Pos: int64(e.Index), Offset: h.BaseOffset,
+				Expected: fmt.Sprintf("a batch from offset %d", p.next), Found: fmt.Sprintf("offsets %d to %d", h.BaseOffset, last),
+			}
+		}
+		// The rounds between are damaged: what they held is lost, and said so. A
+		// fetch there is answered with an error and the offset to go on at.
+		r.opts.Report("LOSS DETECTED: topic %s partition %d: offsets %d to %d were durable and cannot be read",
+			p.info.Name, p.key.Partition, p.next, h.BaseOffset-1)
+	}
+	if err := r.roll(p, &h); err != nil {
+		return err
+	}
+	if last, ok := p.rec.Epochs.Last(); !ok || last.Epoch < h.LeaderEpoch {
+		p.rec.Epochs.Begin(h.LeaderEpoch, h.BaseOffset, checkpoint.ReasonStart)
+	}
+	p.pending = append(p.pending, body...)
+	p.next = last + 1
+	p.rec.MaxTimestamp = max(p.rec.MaxTimestamp, h.MaxTimestamp)
+	r.out.Stats.Replayed++
+	r.out.Stats.ReplayedBytes += int64(len(body))
+	if r.pending += int64(len(body)); r.pending >= replayBudget {
+		return r.flushAll()
+	}
+	return nil
+}
+
+// roll begins a new segment where the first life did: at a base for which there is
+// a file, or where the limit asks for it.
+func (r *recovery) roll(p *replayed, h *batch.Header) error {
+	size := p.seg.Size + int64(len(p.pending))
+	_, exists := slices.BinarySearch(p.bases, h.BaseOffset)
+	if p.has && !exists && !p.info.Config.MustRoll(p.seg.Base, size, int64(h.Size()), h) {
+		return nil
+	}
+	if p.has && p.seg.Base == h.BaseOffset {
+		return nil
+	}
+	if err := r.flushPending(p); err != nil {
+		return err
+	}
+	if p.has {
+		if err := r.closeSegment(p); err != nil {
+			return err
+		}
+	}
+	p.seg, p.has, p.head = SegmentState{Base: h.BaseOffset}, true, nil
+	return nil
+}
+
+// closeSegment truncates a segment to its end and makes it durable. Its index is
+// rebuilt when it is needed.
+func (r *recovery) closeSegment(p *replayed) error {
+	if err := r.openFile(p); err != nil {
+		return err
+	}
+	op := aio.FileOp{Kind: aio.FileTruncate, File: p.file, Len: p.seg.Size}
+	if err := aio.DoFile(r.d, &op); err != nil {
+		return err
+	}
+	if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSync, File: p.file}); err != nil {
+		return err
+	}
+	p.open = false
+	return aio.CloseFile(r.d, p.file)
+}
+
+// list reads the partition's directory, once.
+func (r *recovery) list(p *replayed) error {
+	p.ok = true
+	p.dir = filepath.Join(layout.TopicDir(r.opts.Dir, p.info.Name, p.key.Topic), segment.PartitionDir(p.key.Partition))
+	l, err := segment.List(r.fs, p.dir)
+	if err != nil && !aio.IsNotExist(err) {
+		return err
+	}
+	for _, f := range l.Segments {
+		p.bases = append(p.bases, f.Base)
+	}
+	return nil
+}
+
+func (r *recovery) openFile(p *replayed) error {
+	if p.open {
+		return nil
+	}
+	if !p.touched {
+		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileMkdirAll, Path: p.dir}); err != nil {
+			return err
+		}
+	}
+	p.touched = true
+	path := filepath.Join(p.dir, segment.LogName(p.seg.Base))
+	f, size, err := aio.OpenFile(r.d, path, aio.OpenWrite|aio.OpenDirect|aio.OpenCreate)
+	if err != nil {
+		return err
+	}
+	if size < p.seg.Size {
+		_ = aio.CloseFile(r.d, f)
+		return &layout.CorruptError{
+			Path: path, Pos: size, Offset: -1,
+			Expected: fmt.Sprintf("%d bytes, which were flushed", p.seg.Size), Found: fmt.Sprintf("%d bytes", size),
+		}
+	}
+	if size == 0 {
+		p.created = true
+	}
+	p.file, p.open, p.seg.Allocated = f, true, size
+	return nil
+}
+
+// flushAll writes the pending bytes of every partition.
+func (r *recovery) flushAll() error {
+	for _, p := range r.sorted() {
+		if err := r.flushPending(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushPending writes a partition's pending bytes, whole blocks at a time; the
+// rest of the last block is zeros.
+func (r *recovery) flushPending(p *replayed) error {
+	if len(p.pending) == 0 {
+		return nil
+	}
+	if err := r.openFile(p); err != nil {
+		return err
+	}
+	block := p.seg.Size &^ (aio.BlockSize - 1)
+	n := int(p.seg.Size - block)
+	if n > 0 {
+		if err := r.oldHead(p, block, n); err != nil {
+			return err
+		}
+	}
+	rest := p.pending
+	for len(rest) > 0 {
+		m := copy(r.buf[n:], rest)
+		rest = rest[m:]
+		end := int((int64(n+m) + aio.BlockSize - 1) &^ (aio.BlockSize - 1))
+		clear(r.buf[n+m : end])
+		if err := aio.WriteAt(r.d, p.file, r.buf[:end], block, 0); err != nil {
+			return err
+		}
+		block += int64(end)
+		n = 0
+	}
+	p.seg.Size += int64(len(p.pending))
+	p.seg.Allocated = max(p.seg.Allocated, block)
+	r.pending -= int64(len(p.pending))
+	p.pending, p.head = p.pending[:0], nil
+	return nil
+}
+
+// oldHead puts the n bytes before the partition's end into the buffer: from a tail
+// entry if there is one, else from the file.
+func (r *recovery) oldHead(p *replayed, block int64, n int) error {
+	if len(p.head) == n {
+		copy(r.buf, p.head)
+		return nil
+	}
+	got, err := aio.ReadAt(r.d, p.file, r.buf[:aio.BlockSize], block)
+	if err == nil && got < n {
+		err = &layout.CorruptError{Path: p.dir, Pos: block, Offset: -1, Expected: fmt.Sprintf("%d bytes", n), Found: fmt.Sprintf("%d bytes", got)}
+	}
+	return err
+}

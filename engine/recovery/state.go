@@ -1,0 +1,26 @@
+package recovery
+
+import (
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// PartitionState is what recovery knows of a partition.
+type PartitionState struct {
+	Key        layout.Key
+	Class      layout.Class
+	LogStart   int64
+	NextOffset int64
+	Epochs     checkpoint.EpochTable
+	Segments   []SegmentState // by rising base
+	// MaxTimestamp and AppendTime are the newest, in milliseconds and Unix
+	// nanoseconds.
+	MaxTimestamp, AppendTime int64
+}
+
+// SegmentState is a segment file that recovery has made whole and durable.
+type SegmentState struct {
+	Base      int64
+	Size      int64 // bytes of batches
+	Allocated int64 // size of the file
+}

@@ -1,0 +1,388 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// Store is the log of one shard: its partitions, their memory, its journal and
+// the background work between them. Everything is called on the shard's loop.
+//
+// A batch goes two ways at once: into the partition's chunks, from where
+// consumers and the writers take it, and into the journal round that fills. When
+// the round has reached what the topic's class asks for, the batch becomes
+// visible and its owner is told. Writers bring chunks to segment files later; a
+// checkpoint records how far they have come, flushed, and frees the ring.
+type Store struct {
+	opts    StoreOptions
+	loop    *shard.Loop
+	drv     aio.Driver
+	journal *journal.Journal
+	chunks  *chunkPool
+	entries *segment.EntryPool
+	parts   map[Key]*Partition
+	list    []*Partition // all partitions, for walks in bounded steps
+
+	wallBase   int64 // wall minus loop clock, at start
+	newestTime int64 // newest append time given out
+
+	// Scratch, so that nothing is allocated per batch. A batch of class memory
+	// lies in at most as many pieces as chunks of the smallest size hold it.
+	entry   journal.Entry
+	indexed segment.Batch
+	pieces  [][]byte
+	tailPos [layout.TailPosBytes]byte
+	slotBuf []checkpoint.Slot
+
+	written  pendingQueue // appends whose round is not written
+	flushing pendingQueue // appends whose round is written and not flushed
+
+	memory      memoryQueue
+	memoryBytes int64
+	memoryDue   bool
+	memoryTimer shard.Timer
+
+	unflushedBytes int64
+	flushDue       bool
+	flushTimer     shard.Timer
+	journalTimer   shard.Timer
+
+	dirty         []*Partition
+	scan          int
+	writersFree   *writer
+	writersParked *writer
+	writeAfter    int64
+	sealFirst     *sealing
+	sealLast      *sealing
+
+	opens      *opening
+	openFiles  int
+	fileOldest *segfile
+	fileNewest *segfile
+
+	coldFree     *coldRead
+	coldFirst    *Read
+	coldLast     *Read
+	waitingReads int
+	pinned       int
+	woken        *Partition
+
+	changing []*Partition // class changes that wait for their barrier
+	dropping []*Partition
+
+	checkpoint   checkpointer
+	deviceFailed *atomic.Bool
+	failed       error
+	closing      closeStage
+	starved      bool // somebody was refused with ErrBusy since room was last made
+
+	stats StoreStats
+}
+
+// StoreOptions sizes a store. Zero fields take the defaults.
+type StoreOptions struct {
+	Dir   string // the data directory
+	Shard int
+	// Term is this life's term, 31 bits; it is the leader epoch of batches.
+	Term uint32
+	Node [16]byte
+	// Slots says which shard owns each slot; Shards is the number of shards.
+	Slots  []uint16
+	Shards int
+	// ChunkBytes is the memory for the newest bytes of partitions. Default 64 MiB.
+	ChunkBytes int64
+	// ColdReads is the number of reads from segment files at a time, 256 KiB of
+	// memory each. Default 16.
+	ColdReads int
+	// Writers is the number of partitions written at a time. Default 8.
+	Writers int
+	// OpenFiles bounds the segment files that are open. Default 512.
+	OpenFiles int
+	// MaxBatch is the largest batch of any topic. Default 1 MiB.
+	MaxBatch int
+	// MaxPending bounds the appends that wait for the journal. Default 65536.
+	MaxPending int
+	// ReserveOffsets is how many offsets a partition of class memory or written
+	// reserves ahead. Default 2^26.
+	ReserveOffsets int64
+	// Identity says where the data lives and which boot this is, for the
+	// checkpoint.
+	Identity aio.FSInfo
+	// DeviceNanos is twice the device's 99th percentile of a durable write, in
+	// nanoseconds: how long the loop polls for one. Default 400 µs.
+	DeviceNanos int64
+	// DeviceFailed is shared by all stores on one device: a failed flush of one
+	// stops the acknowledgements of all.
+	DeviceFailed *atomic.Bool
+	Events       Events
+}
+
+// Events tells what an operator should hear of. Calls come from the loop and must
+// not block.
+type Events interface {
+	// StoreFailed: the log of a shard acknowledges nothing from now on.
+	StoreFailed(shard int, err error)
+	// SealFailed: the index of a sealed segment could not be written; it will
+	// be rebuilt when it is needed.
+	SealFailed(k Key, base int64, err error)
+}
+
+// StoreStats are a store's counters, written by the loop alone.
+type StoreStats struct {
+	AppendedBatches, AppendedBytes uint64
+	BusyMemory, BusyJournal        uint64
+	BusyPending, BusyReservation   uint64
+	TailEntries, SegmentBytes      uint64
+	ColdReads, CorruptReads        uint64
+	ReadErrors, WriteErrors        uint64
+	SealedSegments, SealErrors     uint64
+	Checkpoints                    uint64
+}
+
+func (o StoreOptions) withDefaults() StoreOptions {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&o.ColdReads, 16)
+	def(&o.Writers, 8)
+	def(&o.OpenFiles, 512)
+	def(&o.MaxBatch, 1<<20)
+	def(&o.MaxPending, 1<<16)
+	if o.ChunkBytes == 0 {
+		o.ChunkBytes = 64 << 20
+	}
+	if o.DeviceNanos == 0 {
+		o.DeviceNanos = int64(400 * time.Microsecond)
+	}
+	if o.ReserveOffsets == 0 {
+		o.ReserveOffsets = 1 << 26
+	}
+	if o.DeviceFailed == nil {
+		o.DeviceFailed = new(atomic.Bool)
+	}
+	return o
+}
+
+// ArenaBytes is the I/O memory that a store with these options takes from its
+// driver, without the journal's.
+func (o StoreOptions) ArenaBytes() int64 {
+	o = o.withDefaults()
+	large := roundUp(int64(o.MaxBatch)+aio.BlockSize, aio.BlockSize)
+	return o.ChunkBytes + int64(o.ColdReads)*(ReadBufferBytes+large) + int64(o.Writers)*aio.BlockSize
+}
+
+// NewStore makes the store of a shard on a journal that OpenJournal has opened.
+func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
+	opts = opts.withDefaults()
+	s := &Store{
+		opts: opts, loop: l, drv: l.Driver(), parts: map[Key]*Partition{},
+		entries: segment.NewEntryPool(16 << 20), deviceFailed: opts.DeviceFailed,
+	}
+	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
+	s.memoryTimer.Owner = (*memoryTimer)(s)
+	s.flushTimer.Owner = (*flushTimer)(s)
+	s.journalTimer.Owner = journalTimer{}
+	s.checkpoint.s = s
+	s.pieces = make([][]byte, opts.MaxBatch/unitBytes+2)
+	var err error
+	if s.chunks, err = newChunkPool(s.drv, opts.ChunkBytes); err != nil {
+		return nil, err
+	}
+	for i := 0; i < opts.Writers; i++ {
+		w := &writer{s: s, next: s.writersFree}
+		if w.bounce, err = s.drv.Alloc(aio.BlockSize); err != nil {
+			return nil, err
+		}
+		s.writersFree = w
+	}
+	for i := 0; i < opts.ColdReads; i++ {
+		c := &coldRead{s: s, next: s.coldFree}
+		if c.buf, err = s.drv.Alloc(ReadBufferBytes); err != nil {
+			return nil, err
+		}
+		s.coldFree = c
+	}
+	return s, nil
+}
+
+// SetJournal gives the store its journal, whose observer it is, and the sequence
+// number of the newest checkpoint.
+func (s *Store) SetJournal(j *journal.Journal, checkpoint uint64) {
+	s.journal, s.checkpoint.seq = j, checkpoint
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() StoreStats { return s.stats }
+
+// Failed is the error that stopped the log, or nil.
+func (s *Store) Failed() error { return s.failed }
+
+// Partition is the store's partition k, or nil.
+func (s *Store) Partition(k Key) *Partition { return s.parts[k] }
+
+// Finish ends a turn: rounds go, background work is given out.
+func (s *Store) Finish(now int64) {
+	s.wakeAll()
+	if s.memoryDue {
+		s.flushMemory()
+	}
+	if s.memory.len() > 0 {
+		s.fillSpare()
+	}
+	if s.flushDue {
+		s.flushDue = false
+		s.journal.Flush()
+	}
+	wall := s.appendTime()
+	s.journal.Kick(wall)
+	if next := s.journal.Timer(wall); next > 0 {
+		s.loop.Arm(&s.journalTimer, next-s.wallBase)
+	}
+	if len(s.changing) > 0 {
+		s.changeClasses()
+	}
+	if len(s.dropping) > 0 {
+		s.finishDrops()
+	}
+	s.checkpoint.turn()
+	s.writeback(now)
+	if s.closing != closeNot {
+		s.turnClose(wall)
+	}
+}
+
+// SpinHint is the time until which the loop had better poll: while a durable
+// round is in flight.
+func (s *Store) SpinHint(now int64) int64 {
+	if !s.journal.InFlight() {
+		return 0
+	}
+	return now + s.opts.DeviceNanos
+}
+
+// fillPercent is how full the journal's ring is.
+func (s *Store) fillPercent() int64 { return 100 * s.journal.Fill() / s.journal.Capacity() }
+
+// noteUnflushed counts bytes that are acknowledged before they are flushed and
+// makes sure that the flush comes within the window.
+func (s *Store) noteUnflushed(p *Partition, n int64) {
+	s.unflushedBytes += n
+	if s.unflushedBytes >= writtenFlushBytes {
+		s.flushDue = true
+	}
+	when := s.loop.Now() + int64(writtenFlushInterval)
+	if p.class == ClassWritten && p.cfg.FlushInterval > 0 {
+		when = s.loop.Now() + int64(p.cfg.FlushInterval)
+		s.flushDue = s.flushDue || (p.cfg.FlushBytes > 0 && s.unflushedBytes >= p.cfg.FlushBytes)
+	}
+	if !s.flushTimer.Armed() || s.flushTimer.When() > when {
+		s.loop.Arm(&s.flushTimer, when)
+	}
+}
+
+// The window of class written where a topic does not say otherwise.
+const (
+	writtenFlushInterval = time.Second
+	writtenFlushBytes    = 64 << 20
+)
+
+type memoryTimer Store
+
+// Fire begins the journal write of what class memory has acknowledged.
+func (t *memoryTimer) Fire(*shard.Timer, int64) { t.memoryDue = t.memory.len() > 0 }
+
+// journalTimer only ends the loop's sleep: the journal looks at the time in
+// every turn.
+type journalTimer struct{}
+
+// Fire does nothing; Finish follows.
+func (journalTimer) Fire(*shard.Timer, int64) {}
+
+type flushTimer Store
+
+// Fire begins the flush of what class written has acknowledged.
+func (t *flushTimer) Fire(*shard.Timer, int64) { t.flushDue = true }
+
+// exposed is an upper bound of what a power cut would take from a partition.
+func (s *Store) exposed(p *Partition) int64 {
+	if p.memory == 0 && s.unflushedBytes == 0 {
+		return 0
+	}
+	return s.unflushedBytes + s.memoryBytes
+}
+
+// busyCause says what an append was refused for.
+type busyCause uint8
+
+const (
+	busyMemory busyCause = iota
+	busyJournal
+	busyPending
+	busyReservation
+)
+
+func (s *Store) busy(cause busyCause) error {
+	switch cause {
+	case busyMemory:
+		s.stats.BusyMemory++
+	case busyJournal:
+		s.stats.BusyJournal++
+	case busyPending:
+		s.stats.BusyPending++
+	case busyReservation:
+		s.stats.BusyReservation++
+	default:
+		invariant.Violated("engine: a refusal has a known cause")
+	}
+	s.starved = true
+	return ErrBusy
+}
+
+// journalRefused turns a refusal of the journal into one of the store.
+func (s *Store) journalRefused(err error) error {
+	if err == journal.ErrFull {
+		return s.busy(busyJournal)
+	}
+	if s.failed != nil {
+		return s.failed
+	}
+	s.fail(err)
+	return s.failed
+}
+
+// roomMade notes that appends may be accepted again.
+func (s *Store) roomMade() { s.starved = false }
+
+// Starved reports whether appends are being refused for lack of room. It is
+// false again after progress that may have made room.
+func (s *Store) Starved() bool { return s.starved }
+
+// Usage is what a store holds at the moment.
+type Usage struct {
+	ChunkBytes, ChunkLimit     int64 // memory of the newest bytes
+	PinnedPieces, WaitingReads int
+	PendingAppends             int
+	DirtyPartitions            int
+	OpenFiles                  int
+	MemoryBytes                int64 // of class memory that waits for the journal
+}
+
+// Usage returns what the store holds.
+func (s *Store) Usage() Usage {
+	return Usage{
+		ChunkBytes: s.chunks.used(), ChunkLimit: s.chunks.size(),
+		PinnedPieces: s.pinned, WaitingReads: s.waitingReads,
+		PendingAppends: s.written.len() + s.flushing.len(), DirtyPartitions: len(s.dirty),
+		OpenFiles: s.openFiles, MemoryBytes: s.memoryBytes,
+	}
+}

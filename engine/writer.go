@@ -1,0 +1,366 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// writeStep says what a writer waits for.
+type writeStep uint8
+
+const (
+	writeIdle     writeStep = iota
+	writeMkdir              // the partition's directory
+	writeOpen               // the segment's file
+	writeAllocate           // room in it
+	writeFill               // the bytes of the first block that are only in the file
+	writeTail               // the journal to hold the block that is rewritten
+	writeData               // a piece
+	writeFlush              // fdatasync or fsync
+	writeSyncDir            // the directory entry
+	writeTruncate           // a closed segment to its end
+	writeSealSync           // and its metadata
+)
+
+// writeMode says how much a writer has to do.
+type writeMode uint8
+
+const (
+	// writeBlocks writes full blocks only, without a flush.
+	writeBlocks writeMode = iota
+	// writeAll writes the partial tail block too, and flushes.
+	writeAll
+)
+
+// writer brings the bytes of one partition at a time from chunks to segment
+// files. A store has a fixed number of them, which bounds the memory and the
+// writes in flight of background work.
+//
+// It never writes bytes that the journal has not written. A block that is in the
+// file already, because the tail had to be made durable, is rewritten only after
+// its old content has been put into the journal again as a tail entry and
+// flushed: a torn rewrite can then be repaired. The ring keeps that entry until
+// the partition has been flushed again, because the partition is dirty.
+type writer struct {
+	s      *Store
+	step   writeStep
+	mode   writeMode
+	p      *Partition
+	seg    *segfile
+	op     aio.Op
+	file   aio.FileOp
+	bounce []byte
+
+	captured uint64 // LSN written when the work on this partition began
+	tailLSN  uint64 // the tail entry that must be flushed before going on
+	tailDone bool   // for this segment and position
+	end      int64  // file position behind the piece being written
+	offset   int64  // offset that belongs to end, when end == seg.safe at the start
+	target   int64  // seg.safe when the work on this segment began
+	seal     bool   // the segment was closed and all of it in the journal then
+	next     *writer
+}
+
+// start gives a partition to the writer.
+func (w *writer) start(p *Partition, mode writeMode) {
+	if p.writer != nil {
+		invariant.Violated("engine: one writer works on a partition")
+	}
+	p.writer = w
+	w.p, w.mode = p, mode
+	w.captured = w.s.journal.WrittenLSN()
+	w.segment()
+}
+
+// segment goes on with the oldest segment that is not complete.
+func (w *writer) segment() {
+	p := w.p
+	for {
+		w.seg = p.unwritten
+		if w.seg == nil {
+			w.done(nil)
+			return
+		}
+		w.target, w.offset = w.seg.safe, w.seg.safeOffset
+		w.tailDone = false
+		w.seal = w.seg.closed && !w.seg.sealed && w.target == w.seg.size
+		if w.seg.closed && w.seg.sealed && w.seg.flushed == w.seg.size {
+			p.unwritten = w.seg.next
+			continue
+		}
+		break
+	}
+	if w.seg.written >= w.target && !w.mustFlush() && !w.seal {
+		w.done(nil)
+		return
+	}
+	w.seg.writing = true
+	if !p.dirMade {
+		w.step = writeMkdir
+		w.fileOp(aio.FileOp{Kind: aio.FileMkdirAll, Path: p.dir})
+		return
+	}
+	w.open()
+}
+
+func (w *writer) mustFlush() bool {
+	return w.mode == writeAll && w.seg.flushed < w.target
+}
+
+func (w *writer) fileOp(op aio.FileOp) {
+	w.file = op
+	w.file.Owner = w
+	w.s.drv.SubmitFile(&w.file)
+}
+
+func (w *writer) open() {
+	w.step = writeOpen
+	w.s.openSegment(w.p, w.seg, w)
+}
+
+// segmentOpen continues when the file is open.
+func (w *writer) segmentOpen(err error) {
+	if err != nil {
+		w.done(err)
+		return
+	}
+	need := roundUp(w.target, aio.BlockSize)
+	if w.seg.allocated < need {
+		w.step = writeAllocate
+		grown := segment.NextAllocation(w.seg.allocated, need, w.p.cfg.SegmentBytes)
+		w.fileOp(aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file, Off: 0, Len: grown})
+		return
+	}
+	w.data()
+}
+
+// CompleteFile continues after a file operation.
+func (w *writer) CompleteFile(op *aio.FileOp) {
+	if op.Err != nil {
+		w.failedFile(op)
+		return
+	}
+	switch w.step {
+	case writeMkdir:
+		w.p.dirMade = true
+		w.open()
+	case writeAllocate:
+		w.seg.allocated = op.Len
+		w.data()
+	case writeFlush:
+		w.step = writeSyncDir
+		w.fileOp(aio.FileOp{Kind: aio.FileSyncDir, Path: w.p.dir})
+	case writeSyncDir:
+		w.seg.entry = true
+		w.flushed()
+	case writeTruncate:
+		w.step = writeSealSync
+		w.fileOp(aio.FileOp{Kind: aio.FileSync, File: w.seg.file})
+	case writeSealSync:
+		w.sealed()
+	default:
+		invariant.Violated("engine: a writer knows what it waits for")
+	}
+}
+
+// failedFile tells a flush that failed, after which nothing on the device can be
+// believed, from other failures, after which the work is tried again later.
+func (w *writer) failedFile(op *aio.FileOp) {
+	if w.step == writeFlush || w.step == writeSyncDir || w.step == writeSealSync {
+		w.s.deviceFailed.Store(true)
+		w.s.fail(op.Err)
+	}
+	w.done(op.Err)
+}
+
+// data writes the next piece, or goes on to the flush.
+func (w *writer) data() {
+	seg := w.seg
+	stop := w.target
+	if w.mode == writeBlocks && !w.seal {
+		stop &^= aio.BlockSize - 1
+	}
+	if seg.written >= stop {
+		w.flush()
+		return
+	}
+	c := w.p.chunkHolding(seg, seg.written)
+	if c == nil {
+		invariant.Violated("engine: bytes that are not in the file are in memory")
+	}
+	block := seg.written &^ (aio.BlockSize - 1)
+	if seg.written != block && !w.tailDone {
+		w.rewrite(c, block)
+		return
+	}
+	w.piece(c, block, stop)
+}
+
+// rewrite prepares the rewriting of a block that is partly in the file: its old
+// content must be in memory and in the journal.
+func (w *writer) rewrite(c *chunk, block int64) {
+	if c.pos == block && c.from > 0 {
+		w.step = writeFill
+		w.op = aio.Op{Kind: aio.KindRead, File: w.seg.file, Buf: w.bounce, Off: block, Owner: w}
+		w.s.drv.Submit(&w.op)
+		return
+	}
+	w.step = writeTail
+	s := w.s
+	at := int(block - c.pos)
+	old := c.mem[at : at+int(w.seg.written-block)]
+	s.beginEntry(w.p, journal.KindTail, w.seg.base)
+	binary.BigEndian.PutUint64(s.tailPos[:], uint64(block))
+	s.pieces[0], s.pieces[1] = s.tailPos[:], old
+	lsn, err := s.journal.AppendVec(&s.entry, s.pieces[:2], journal.NeedFlushed)
+	if err != nil {
+		w.tailLSN = 0 // tried again when the journal has room
+		if s.failed != nil {
+			w.done(s.failed)
+			return
+		}
+	} else {
+		w.tailLSN = lsn
+		s.markDirty(w.p, lsn)
+		s.stats.TailEntries++
+	}
+	s.parkWriter(w)
+}
+
+// progressed continues a writer that waits for the journal; false: it still waits.
+func (w *writer) progressed(flushed uint64) bool {
+	switch {
+	case w.s.failed != nil:
+		w.done(w.s.failed)
+	case w.tailLSN == 0:
+		w.data()
+	case w.tailLSN <= flushed:
+		w.tailDone = true
+		w.data()
+	default:
+		return false
+	}
+	return true
+}
+
+// piece writes from block, in chunk c, up to the end of the chunk or stop. A
+// partial block at the end goes through the bounce buffer, padded with zeros.
+func (w *writer) piece(c *chunk, block, stop int64) {
+	w.step = writeData
+	at := int(block - c.pos)
+	end := min(stop, c.end())
+	n := int(end - block)
+	buf := c.mem[at : at+n]
+	if whole := n &^ (aio.BlockSize - 1); whole > 0 {
+		buf = buf[:whole]
+		end = block + int64(whole)
+	} else {
+		clear(w.bounce[copy(w.bounce, buf):])
+		buf = w.bounce
+	}
+	w.end = end
+	w.op = aio.Op{Kind: aio.KindWrite, File: w.seg.file, Buf: buf, Off: block, Owner: w}
+	w.s.drv.Submit(&w.op)
+}
+
+// Complete continues after a data operation.
+func (w *writer) Complete(op *aio.Op) {
+	if op.Err != nil {
+		w.failedData(op)
+		return
+	}
+	switch w.step {
+	case writeFill:
+		c := w.p.chunkHolding(w.seg, w.seg.written)
+		copy(c.mem[:c.from], w.bounce)
+		c.from = 0
+		w.data()
+	case writeData:
+		w.seg.written = w.end
+		if w.end == w.target {
+			w.seg.writtenOffset = w.offset
+		}
+		w.s.stats.SegmentBytes += uint64(len(op.Buf))
+		w.s.cleanChunks(w.p, w.seg)
+		w.data()
+	case writeFlush:
+		w.flushed()
+	default:
+		invariant.Violated("engine: a writer knows what it waits for")
+	}
+}
+
+// failedData: a failed flush is the device's failure, a failed write is this
+// shard's unless only space is missing.
+func (w *writer) failedData(op *aio.Op) {
+	if w.step == writeFlush {
+		w.s.deviceFailed.Store(true)
+	}
+	if !aio.IsNoSpace(op.Err) || w.step == writeFlush {
+		w.s.fail(op.Err)
+	}
+	w.done(op.Err)
+}
+
+// flush makes what has been written durable if this work is to.
+func (w *writer) flush() {
+	seg := w.seg
+	switch {
+	case w.seal:
+		w.step = writeTruncate
+		w.fileOp(aio.FileOp{Kind: aio.FileTruncate, File: seg.file, Len: seg.size})
+	case !w.mustFlush():
+		seg.writing = false
+		if seg.next != nil && seg.written == seg.size && seg.sealed {
+			w.segment()
+			return
+		}
+		w.done(nil)
+	case !seg.entry:
+		w.step = writeFlush
+		w.fileOp(aio.FileOp{Kind: aio.FileSync, File: seg.file})
+	default:
+		w.step = writeFlush
+		w.op = aio.Op{Kind: aio.KindFdatasync, File: seg.file, Owner: w}
+		w.s.drv.Submit(&w.op)
+	}
+}
+
+// sealed: the segment is complete, durable and truncated. Its index is written in
+// the background.
+func (w *writer) sealed() {
+	w.seg.sealed = true
+	w.seg.allocated = w.seg.size
+	w.s.sealLater(w.p, w.seg)
+	if !w.seg.entry {
+		w.step = writeSyncDir
+		w.fileOp(aio.FileOp{Kind: aio.FileSyncDir, Path: w.p.dir})
+		return
+	}
+	w.flushed()
+}
+
+func (w *writer) flushed() {
+	seg := w.seg
+	seg.flushed, seg.flushedOffset = w.target, w.offset
+	seg.writing = false
+	if seg.next != nil {
+		w.segment()
+		return
+	}
+	w.done(nil)
+}
+
+// done gives the partition back.
+func (w *writer) done(err error) {
+	p := w.p
+	if w.seg != nil {
+		w.seg.writing = false
+	}
+	p.writer, w.p, w.seg, w.step = nil, nil, nil, writeIdle
+	w.s.writerDone(w, p, err)
+}
