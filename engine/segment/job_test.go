@@ -134,6 +134,39 @@ func TestLostAppendTimesAreNotNewerThanTheSegmentBehind(t *testing.T) {
 	}
 }
 
+func TestASealedLogThatWasNotCutOffYetIsRead(t *testing.T) {
+	_, fs := newDisk(t)
+	l := randomLog(t, testID, newRand(t, 56), 30_000)
+	put(t, fs, testID.LogName(), append(bytes.Clone(l.data), make([]byte, 2*readBytes)...))
+	log := l.job()
+	log.EndOffset = l.next
+	for _, rebuilt := range []bool{true, false} {
+		j := load(t, fs, log)
+		if (j.Rebuilt != nil) != rebuilt || j.Index.Sealed().LogBytes != int64(len(l.data)) || len(j.Index.Quarantine()) != 0 {
+			t.Fatalf("rebuilt %v, %+v, quarantine %+v", j.Rebuilt, j.Index.Sealed(), j.Index.Quarantine())
+		}
+		if err := CheckRegions(j.Index, 0, l.data); err != nil {
+			t.Error(err)
+		}
+	}
+	v := VerifyJob{Log: log}
+	if err := v.Run(fs); err != nil || v.IndexFault != nil || len(v.Damage) != 0 {
+		t.Errorf("%v, index %v, damage %+v", err, v.IndexFault, v.Damage)
+	}
+	put(t, fs, testID.LogName(), l.data)
+	if j := load(t, fs, log); j.Rebuilt != nil {
+		t.Errorf("cut off, it is rebuilt: %v", j.Rebuilt)
+	}
+	put(t, fs, testID.LogName(), append(bytes.Clone(l.data), 0, 0, 1))
+	j := load(t, fs, log)
+	if !errors.Is(j.Rebuilt, ErrIndexStale) || len(j.Index.Quarantine()) != 1 || j.Index.NextOffset() != l.next {
+		t.Errorf("something behind the log: %v, quarantine %+v", j.Rebuilt, j.Index.Quarantine())
+	}
+	if j := load(t, fs, log); j.Rebuilt != nil {
+		t.Errorf("something behind the log is a doubt for ever: %v", j.Rebuilt)
+	}
+}
+
 func TestAWriterThatKnowsTheTailOnlyIsEnoughToSeal(t *testing.T) {
 	_, fs := newDisk(t)
 	l := randomLog(t, testID, newRand(t, 55), 60_000)

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 )
@@ -31,12 +32,10 @@ func (j *LoadJob) Run(fs aio.FS) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
+	defer func() { _ = f.Close() }() // read only: nothing can be lost
 	data, err := readIndex(fs, &j.Log, size)
 	if err == nil {
-		j.Index, err = j.decode(data, size)
+		j.Index, err = j.decode(data, f, size)
 	}
 	if err == nil {
 		return j.unseal(fs, data)
@@ -81,14 +80,15 @@ func (j *LoadJob) unseal(fs aio.FS, data []byte) error {
 	return aio.WriteFileAtomic(fs, j.indexPath(), AppendEntries(open, j.Index, 0, j.Index.Len()))
 }
 
-// decode reads the index from data and compares it with what is known.
-func (j *LoadJob) decode(data []byte, logBytes int64) (*Index, error) {
+// decode reads the index from data and compares it with the log and with what
+// is known of it.
+func (j *LoadJob) decode(data []byte, log io.ReaderAt, logBytes int64) (*Index, error) {
 	var ix *Index
 	var err error
 	if j.Form == FormOpen {
 		ix, err = DecodeOpen(data, j.ID, j.Resume, nil)
 	} else if ix, err = Decode(data, j.ID, nil); err == nil {
-		err = j.fresh(ix, logBytes)
+		err = j.fresh(ix, log, logBytes)
 	}
 	if err != nil {
 		var ie *IndexError
@@ -100,9 +100,16 @@ func (j *LoadJob) decode(data []byte, logBytes int64) (*Index, error) {
 	return ix, nil
 }
 
-// fresh reports whether a sealed index is that of the log as it is.
-func (j *LoadJob) fresh(ix *Index, logBytes int64) error {
-	if ix.sealed.LogBytes != logBytes {
+// fresh checks that a sealed index is that of the log as it is.
+func (j *LoadJob) fresh(ix *Index, log io.ReaderAt, logBytes int64) error {
+	whole := logBytes == ix.sealed.LogBytes
+	if logBytes > ix.sealed.LogBytes {
+		var err error
+		if whole, _, err = newLogReader(log, logBytes).allZero(ix.sealed.LogBytes); err != nil {
+			return err
+		}
+	}
+	if !whole {
 		return bad(ErrIndexStale, "log bytes", fLogBytes, logBytes, ix.sealed.LogBytes)
 	}
 	next, end := ix.NextOffset(), j.EndOffset

@@ -56,7 +56,8 @@ type RebuildJob struct {
 	// sealed.
 	Form Form
 	// LogBytes is the end of an open log; 0 means unknown, up to zeros. A
-	// sealed log ends where its file does.
+	// sealed log ends where its file does; with its end offset known there may
+	// be zeros behind it, which a crash has kept from being cut off.
 	LogBytes int64
 
 	Report
@@ -114,10 +115,14 @@ func (b *build) run(fs aio.FS) (Report, error) {
 		return Report{}, withPath(err, b.logPath())
 	}
 	b.ix.newest = b.times.newest()
+	unreadable := len(l.unreadable)
+	if b.ix.End() < end && b.form == FormSealed {
+		l = newJobReader(f, b.ix.End()) // the last region ends with the last batch
+	}
 	if err := b.write(fs, l); err != nil {
 		return Report{}, withPath(err, b.logPath())
 	}
-	return Report{Index: b.ix, Unreadable: len(l.unreadable)}, nil
+	return Report{Index: b.ix, Unreadable: unreadable}, nil
 }
 
 // salvaged returns what the present index file has of use, nil without one.
@@ -141,6 +146,8 @@ func (b *build) extent(size int64) (int64, Tail, error) {
 		return size, TailZeros, nil
 	case b.form == FormOpen:
 		return b.logBytes, TailExact, nil
+	case b.writer == nil && b.EndOffset > 0:
+		return size, TailZeros, nil // a crash may have come before it was truncated
 	}
 	return size, TailExact, nil
 }

@@ -59,7 +59,7 @@ func (s *scanner) byLength(r *Range) (bool, error) {
 		return false, err
 	}
 	after, ok, err := s.whole(to)
-	if !ok || err != nil || after.BaseOffset != s.next+int64(h.LastOffsetDelta)+1 {
+	if !ok || err != nil || after.BaseOffset != s.next+int64(h.LastOffsetDelta)+1 || !s.inOrder(&after) {
 		return false, err
 	}
 	r.ToPos, r.ToOffset = to, after.BaseOffset
@@ -269,8 +269,8 @@ func (s *scanner) toEnd(r *Range) error {
 		}
 		r.ToOffset = max(r.ToOffset, min(s.next, maxOffset-batch.MaxRecords)+int64(h.LastOffsetDelta)+1)
 	}
-	if s.o.EndOffset > s.next {
-		r.ToOffset = s.o.EndOffset
+	if s.o.EndOffset > 0 {
+		r.ToOffset = max(s.next, s.o.EndOffset)
 	}
 	return nil
 }

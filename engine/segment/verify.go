@@ -2,6 +2,7 @@ package segment
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"sort"
 
@@ -49,12 +50,12 @@ func (j *VerifyJob) Run(fs aio.FS) error {
 	}
 	defer func() { _ = f.Close() }() // read only: nothing can be lost
 	if j.Index == nil {
-		j.Index = j.load(fs, size)
+		j.Index = j.load(fs, f, size)
 	}
 	end, tail := size, TailZeros
 	switch {
 	case j.Index != nil && j.Index.sealed != nil:
-		tail = TailExact
+		end, tail = min(size, j.Index.sealed.LogBytes), TailExact
 		if j.EndOffset == 0 {
 			j.EndOffset = j.Index.NextOffset()
 		}
@@ -83,12 +84,12 @@ func (j *VerifyJob) Run(fs aio.FS) error {
 }
 
 // load reads the sealed index, if it is of use.
-func (j *VerifyJob) load(fs aio.FS, logBytes int64) *Index {
+func (j *VerifyJob) load(fs aio.FS, log io.ReaderAt, logBytes int64) *Index {
 	load := LoadJob{Log: j.Log, Form: FormSealed}
 	data, err := readIndex(fs, &j.Log, logBytes)
 	if err == nil {
 		var ix *Index
-		if ix, err = load.decode(data, logBytes); err == nil {
+		if ix, err = load.decode(data, log, logBytes); err == nil {
 			return ix
 		}
 	}
