@@ -91,15 +91,15 @@ func (k *keeper) begin(r *Admin) {
 		return
 	}
 	c, err := k.commandOf(r)
+	if err == nil && c.Kind == catalog.AlterTopic && len(c.Changes) == 0 {
+		k.answer()
+		return
+	}
 	if err == nil {
 		err = k.state.Check(&c)
 	}
 	if err != nil {
 		r.refuse(catalogCode(err), err.Error())
-		k.answer()
-		return
-	}
-	if c.Kind == catalog.AlterTopic && len(c.Changes) == 0 {
 		k.answer()
 		return
 	}

@@ -171,7 +171,7 @@ func TestOrderOfAConnectionStaysWhenThereIsNoRoom(t *testing.T) {
 func TestOrderOfAConnectionStaysWhenCreditsAreUsedUp(t *testing.T) {
 	for _, credits := range []int{2, 4, 16} {
 		r := newRig(t, rigOptions{shards: 2, credits: credits})
-		topic := r.create("t", 4)
+		topic := r.create("t", 32)
 		p := r.remote(0, topic)
 		a, b := r.pipeline(0, topic.ID, p, 200, 50, 100), r.pipeline(0, topic.ID, p, 200, 7, 100)
 		r.until("acks", func() bool { return r.doneOf(*a)+r.doneOf(*b) == 400 })
@@ -187,7 +187,7 @@ func TestOrderOfAConnectionStaysWhenCreditsAreUsedUp(t *testing.T) {
 
 func TestAStandingLogDelaysNoFetchOfItsShard(t *testing.T) {
 	r := newRig(t, rigOptions{shards: 2, credits: 8})
-	topic := r.create("t", 4)
+	topic := r.create("t", 32)
 	p := r.remote(0, topic)
 	first := r.mustProduce(0, topic.ID, p, testBatch(t, 1, 50))
 	hold := r.w.Hold(sim.Filter{Ops: sim.Writes | sim.Flushes, Path: "journal-*"})

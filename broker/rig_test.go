@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"testing"
 	"time"
 
@@ -426,4 +427,15 @@ func (r *rig) partitionOf(topic *catalog.Topic, at int, own bool) int32 {
 	}
 	r.t.Fatalf("no such partition of %s on shard %d", topic.Name, at)
 	return -1
+}
+
+// newerSnapshot is a snapshot of the catalog as a later version might write it.
+func newerSnapshot(data []byte) []byte {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	be := binary.BigEndian
+	be.PutUint16(data[4:], be.Uint16(data[4:])+1)
+	be.PutUint32(data[60:], crc32.Checksum(data[:60], castagnoli))
+	end := len(data) - 4
+	be.PutUint32(data[end:], crc32.Checksum(data[:end], castagnoli))
+	return data
 }
