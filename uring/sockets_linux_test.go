@@ -228,3 +228,83 @@ func TestAShardSendsAndWritesAnothersMemory(t *testing.T) {
 	}
 	other.arena, _ = newArena(4096, maxPiece)
 }
+
+// TestSocketOperationsOutliveWhatIsNoFailure: EAGAIN that leaks out of the
+// kernel, a connection that its peer gave up in the queue.
+func TestSocketOperationsOutliveWhatIsNoFailure(t *testing.T) {
+	d := open(t, small, Config{})
+	e := mapEntries(t, d)
+	e.needInjection(t)
+	near, far := pair(t, d)
+	b := memory(t, d, 100)
+	for _, errno := range []unix.Errno{unix.EAGAIN, unix.EINTR, unix.ENOMEM} {
+		recv := aio.Op{Kind: aio.KindRecv, Sock: far, Owner: &log{}}
+		d.Submit(&recv)
+		e.answer(-int32(errno))
+		send := aio.Op{Kind: aio.KindSend, Sock: near, Vec: [][]byte{b}, Owner: &log{}}
+		d.Submit(&send)
+		e.answer(-int32(errno))
+		if got := take(t, d, &recv, len(b)); !bytes.Equal(got, b) {
+			t.Fatalf("%v: %d bytes came, %v", errno, len(got), recv.Err)
+		}
+		until(t, d, func() bool { return !send.InFlight() })
+		check(t, send.Err)
+		d.Cancel(&recv)
+		until(t, d, func() bool { return !recv.InFlight() })
+	}
+	l, addr, err := d.Listen("127.0.0.1:0", aio.ListenAlone)
+	check(t, err)
+	o := &log{}
+	accept := aio.Op{Kind: aio.KindAccept, Sock: l, Owner: o}
+	d.Submit(&accept)
+	e.answer(-int32(unix.ECONNABORTED))
+	s, err := d.Dial(addr)
+	check(t, err)
+	until(t, d, func() bool { return o.n > 0 })
+	if accept.Err != nil || accept.NewSock == aio.NoSock || !accept.More {
+		t.Fatalf("accept: socket %d, more %v, %v", accept.NewSock, accept.More, accept.Err)
+	}
+	for _, fd := range []aio.Sock{s, accept.NewSock, l} {
+		check(t, unix.Close(int(fd)))
+	}
+}
+
+func TestAnAcceptWithoutDescriptorsEndsAndGoesOnLater(t *testing.T) {
+	d := open(t, small, Config{})
+	l, addr, err := d.Listen("127.0.0.1:0", aio.ListenAlone)
+	check(t, err)
+	tcp, err := resolve(addr)
+	check(t, err)
+	o := &log{}
+	client, sa, err := socketFor(tcp) // the lowest free descriptor
+	check(t, err)
+	var old unix.Rlimit
+	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	next, err := unix.Dup(client)
+	check(t, err)
+	check(t, unix.Close(next))
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next), Max: old.Max}))
+	accept := aio.Op{Kind: aio.KindAccept, Sock: l, Owner: o}
+	d.Submit(&accept) // from here on the kernel knows the limit
+	_, err = d.Poll(0)
+	cerr := unix.Connect(client, sa)
+	until(t, d, func() bool { return o.n > 0 })
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
+	check(t, err)
+	check(t, cerr)
+	isError(t, accept.Err, unix.EMFILE)
+	if accept.More || accept.InFlight() || accept.NewSock != aio.NoSock {
+		t.Fatalf("accept failed and is armed: %+v", accept)
+	}
+	again := aio.Op{Kind: aio.KindAccept, Sock: l, Owner: o}
+	d.Submit(&again)
+	second, err := d.Dial(addr)
+	check(t, err)
+	until(t, d, func() bool { return o.n > 1 })
+	if again.Err != nil || again.NewSock == aio.NoSock {
+		t.Fatalf("accept after descriptors are free: %v", again.Err)
+	}
+	for _, fd := range []int{client, int(second), int(l), int(again.NewSock)} {
+		check(t, unix.Close(fd))
+	}
+}
