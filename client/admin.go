@@ -17,7 +17,7 @@ type Admin struct{ c *Client }
 func (c *Client) Admin() *Admin { return &Admin{c: c} }
 
 // configClass is the setting that has a field of its own in [TopicSpec].
-const configClass = "class"
+const configClass = "durability"
 
 // TopicID is a topic's identity for life.
 type TopicID = wire.TopicID
@@ -78,7 +78,7 @@ func (a *Admin) CreateTopic(ctx context.Context, spec TopicSpec) (TopicID, error
 	}
 	if spec.Class != 0 {
 		if _, twice := spec.Configs[configClass]; twice {
-			return TopicID{}, invalid("class is given twice")
+			return TopicID{}, invalid("%s is given twice", configClass)
 		}
 		req.Configs = append(req.Configs, wire.Config{Key: configClass, Value: spec.Class.String()})
 	}
@@ -99,8 +99,8 @@ func (a *Admin) CreateTopic(ctx context.Context, spec TopicSpec) (TopicID, error
 }
 
 // AlterTopic changes settings of a topic. Settings that are not named stay; an
-// empty value goes back to the broker's default. A stronger class is in force
-// when the call returns.
+// empty value goes back to the broker's default. A stronger class (the setting
+// durability) is in force when the call returns.
 func (a *Admin) AlterTopic(ctx context.Context, name string, configs map[string]string) error {
 	list, err := configList(configs)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *Admin) ListTopics(ctx context.Context) ([]TopicInfo, error) {
 	for i := range found {
 		t := &found[i]
 		if t.Code != wire.CodeNone {
-			return nil, codeError("metadata", t.Name, -1, t.Code, "")
+			return nil, readError("metadata", t.Name, -1, t.Code, "")
 		}
 		infos = append(infos, TopicInfo{Name: t.Name, ID: t.ID, Class: t.Class, Partitions: len(t.PartitionShards)})
 	}
@@ -170,7 +170,7 @@ func (a *Admin) DescribeTopic(ctx context.Context, name string) (TopicDescriptio
 		return TopicDescription{}, opError("topic-describe", name, -1, err)
 	}
 	if resp.Code != wire.CodeNone {
-		return TopicDescription{}, codeError("topic-describe", name, -1, resp.Code, resp.Message)
+		return TopicDescription{}, readError("topic-describe", name, -1, resp.Code, resp.Message)
 	}
 	return TopicDescription{
 		TopicInfo:  TopicInfo{Name: name, ID: resp.ID, Class: resp.Class, Partitions: len(resp.Partitions)},
@@ -251,7 +251,7 @@ func (q *offsetQuery) finish(ctx context.Context, l *link.Link, c *call) error {
 		return opError("list-offsets", q.topic.name, q.partition, err)
 	}
 	if resp.Code != wire.CodeNone {
-		return codeError("list-offsets", q.topic.name, q.partition, resp.Code, "")
+		return readError("list-offsets", q.topic.name, q.partition, resp.Code, "")
 	}
 	q.offset, q.timestamp = resp.Offset, resp.Timestamp
 	return nil

@@ -360,10 +360,10 @@ func TestAdminManagesTopics(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	keys := []string{d.Configs[0].Key, d.Configs[1].Key, d.Configs[2].Key}
-	if !slices.Equal(keys, []string{"a", "segment.bytes", "class"}) {
+	if !slices.Equal(keys, []string{"a", "segment.bytes", "durability"}) {
 		t.Fatalf("settings %v", keys)
 	}
-	if err := a.AlterTopic(ctx, "alerts", map[string]string{"class": "flushed"}); err != nil {
+	if err := a.AlterTopic(ctx, "alerts", map[string]string{"durability": "flushed"}); err != nil {
 		t.Fatal(err)
 	}
 	b.put("alerts", 1, CompressNone, numbered(0, 4)...)
@@ -392,7 +392,7 @@ func TestAdminManagesTopics(t *testing.T) {
 	wantError(t, err, ErrInvalid)
 	for _, spec := range []TopicSpec{
 		{Name: "a/b"}, {Name: "x", Partitions: -1}, {Name: "x", Configs: map[string]string{"": "v"}},
-		{Name: "x", Class: ClassFlushed, Configs: map[string]string{"class": "memory"}},
+		{Name: "x", Class: ClassFlushed, Configs: map[string]string{"durability": "memory"}},
 		{Name: "x", Configs: map[string]string{"k": strings.Repeat("v", 1<<16)}},
 	} {
 		_, err := a.CreateTopic(ctx, spec)

@@ -412,8 +412,8 @@ func (co *Consumer) retryPause(attempt int) time.Duration {
 
 // feedError is an error of one partition at one offset.
 func feedError(f *feed, code Code, err error) *Error {
-	e := codeError("fetch", f.name, f.partition, code, "")
-	e.Offset, e.Err, e.OutcomeUnknown = f.position, err, false
+	e := readError("fetch", f.name, f.partition, code, "")
+	e.Offset, e.Err = f.position, err
 	return e
 }
 

@@ -151,6 +151,13 @@ func codeError(op, topic string, partition int32, code Code, message string) *Er
 	return e
 }
 
+// readError is codeError for what changes nothing.
+func readError(op, topic string, partition int32, code Code, message string) *Error {
+	e := codeError(op, topic, partition, code, message)
+	e.OutcomeUnknown = false
+	return e
+}
+
 // opError wraps a failure that the broker did not answer with a code.
 func opError(op, topic string, partition int32, err error) *Error {
 	return &Error{Op: op, Topic: topic, Partition: partition, Offset: -1, Err: err,

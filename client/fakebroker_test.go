@@ -470,7 +470,7 @@ func (b *fakeBroker) admin(h wire.Header, body []byte) []byte {
 		}
 		class := wire.ClassFlushed
 		for _, c := range r.Configs {
-			if c.Key == "class" {
+			if c.Key == "durability" {
 				class, _ = wire.ParseClass(c.Value)
 			}
 		}

@@ -284,7 +284,7 @@ func (q *fetch) Deliver(cur *link.Link, fr *link.Frame) error {
 		info := FetchInfo{Topic: q.feed.name, Partition: q.feed.partition, Offset: offset,
 			Bytes: size, Durable: r.Durable, Took: time.Since(asked)}
 		if r.Code != wire.CodeNone {
-			info.Err = codeError("fetch", q.feed.name, q.feed.partition, r.Code, "")
+			info.Err = readError("fetch", q.feed.name, q.feed.partition, r.Code, "")
 		}
 		h(info)
 	}

@@ -75,11 +75,12 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 		return Ticket{}, nil, 0, ErrClosed
 	}
 	untimed := r.Timestamp == batch.NoTimestamp
+	size := 0
 	if b := ln.open; b != nil {
 		if untimed {
 			r.Timestamp = b.stamp
 		}
-		if b.pack.builder.Size()+b.pack.builder.SizeOf(r) > p.cfg.max {
+		if size = b.pack.builder.Size() + b.pack.builder.SizeOf(r); size > p.cfg.max {
 			ln.shut()
 			kick = ln.dispatch(u)
 		}
@@ -92,9 +93,10 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 		if untimed {
 			r.Timestamp = b.stamp
 		}
+		size = b.pack.builder.Size() + b.pack.builder.SizeOf(r)
 	}
 	k := b.pack
-	if want := chargeFor(k.builder.Size() + k.builder.SizeOf(r)); want > k.charged {
+	if want := chargeFor(size); want > k.charged {
 		if !p.space.take(want - k.charged) {
 			return Ticket{}, kick, want - k.charged, errNoRoom
 		}
@@ -137,8 +139,12 @@ func (ln *lane) begin(r *batch.Record) (*sendBatch, int64, error) {
 		return nil, charge, errNoRoom
 	}
 	now := time.Now()
+	ld := relaxed
+	if ln.inflight >= p.cfg.window {
+		ld = pressed
+	}
 	b := p.slab.next()
-	b.lane, b.base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.packer()
+	b.lane, b.base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.packers.get(ld)
 	b.pack.charged = charge
 	if p.c.cfg.hooks.OnSend != nil {
 		b.opened = now

@@ -42,7 +42,7 @@ func (c *Client) lookup(ctx context.Context, name string) (topic, error) {
 	case len(found) != 1 || found[0].Name != name:
 		return topic{}, opError("metadata", name, -1, ErrProtocol)
 	case found[0].Code != wire.CodeNone:
-		return topic{}, codeError("metadata", name, -1, found[0].Code, "")
+		return topic{}, readError("metadata", name, -1, found[0].Code, "")
 	case len(found[0].PartitionShards) == 0:
 		return topic{}, opError("metadata", name, -1, ErrProtocol)
 	}

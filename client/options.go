@@ -141,7 +141,8 @@ func WithBatchMax(n int) ProducerOption { return func(c *producerConfig) { c.max
 func WithMaxInFlight(n int) ProducerOption { return func(c *producerConfig) { c.window = n } }
 
 // WithBuffer bounds the records that are queued and not yet sent, in bytes.
-// Default 8 MiB.
+// Default 8 MiB. Memory that is kept for further batches may come to as much
+// again.
 func WithBuffer(n int) ProducerOption { return func(c *producerConfig) { c.buffer = n } }
 
 // WithCompression compresses batches that become smaller by it. Default none.

@@ -23,7 +23,7 @@ type Producer struct {
 	sticky   atomic.Int32 // lane of records without a key
 	space    space
 	slab     slab
-	packers  sync.Pool
+	packers  packers
 	closed   atomic.Bool
 	done     chan struct{} // closed with it
 
@@ -53,6 +53,7 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 	}
 	p := &Producer{c: c, cfg: cfg, topic: t, done: make(chan struct{})}
 	p.space.limit, p.space.gauge = int64(cfg.buffer), &c.counters.buffered
+	p.packers.limit = 2 * cfg.buffer
 	c.mu.Lock()
 	p.maxBatch = min(c.maxBatch, c.maxFrame-produceRoom, batch.MaxSize)
 	c.mu.Unlock()
@@ -60,6 +61,7 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 		return nil, opError("produce", topicName, -1, fmt.Errorf("%w: the broker takes batches of at most %d bytes", ErrProtocol, p.maxBatch))
 	}
 	p.cfg.max = min(p.cfg.max, p.maxBatch)
+	p.packers.maxBatch = p.maxBatch
 	p.lanes = make([]*lane, len(t.shards))
 	for i, shard := range t.shards {
 		ln := &lane{p: p, partition: int32(i), link: c.linkTo(shard)}
@@ -204,27 +206,6 @@ func (p *Producer) turn(partition int32) {
 		next = 0
 	}
 	p.sticky.CompareAndSwap(partition, next)
-}
-
-// packer takes memory for a batch from the pool.
-func (p *Producer) packer() *packer {
-	k, ok := p.packers.Get().(*packer)
-	if !ok {
-		k = &packer{frame: make([]byte, minCharge)}
-		k.builder = batch.NewBuilder(k.frame[:produceRoom], p.maxBatch)
-	} else {
-		k.builder.Reset(k.frame[:produceRoom])
-	}
-	k.frame = nil
-	return k
-}
-
-// keep puts a batch's memory back.
-func (p *Producer) keep(k *packer) {
-	// A batch that never was finished keeps its memory in the builder.
-	if k.frame != nil && cap(k.frame) <= maxPooledFrame {
-		p.packers.Put(k)
-	}
 }
 
 // ended counts a batch that has come to its end.

@@ -1,33 +1,12 @@
 package client
 
 import (
-	"math/bits"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/net/wire"
 )
-
-// produceRoom is what stands before the batch in a produce frame.
-const produceRoom = wire.HeaderSize + wire.ProduceRequestFixed
-
-// minCharge is the memory that a batch has at least, in bytes.
-const minCharge = 2 << 10
-
-// packer is the memory in which a batch is built, and its builder. It goes back
-// to the producer's pool when the frame is written; the rest of a batch's life
-// needs none of it.
-type packer struct {
-	builder *batch.Builder
-	frame   []byte // produceRoom bytes and the batch, once finished
-	charged int64  // to the producer's space
-}
-
-// maxPooledFrame bounds the memory that a pooled packer keeps.
-const maxPooledFrame = 256 << 10
 
 // sendBatch is one batch of a producer: a request, and what its tickets point
 // to. It is never used again, so a ticket stays good for as long as somebody
@@ -48,32 +27,6 @@ type sendBatch struct {
 	class      Class
 	err        error
 	resolved   atomic.Bool
-}
-
-// slabBatches is how many batches are made at a time.
-const slabBatches = 32
-
-// slab hands out new batches.
-type slab struct {
-	mu   sync.Mutex
-	free []sendBatch
-}
-
-func (s *slab) next() *sendBatch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.free) == 0 {
-		s.free = make([]sendBatch, slabBatches)
-	}
-	b := &s.free[0]
-	s.free = s.free[1:]
-	return b
-}
-
-// chargeFor is what a batch of n bytes is charged: its memory grows in powers
-// of two.
-func chargeFor(n int) int64 {
-	return max(minCharge, int64(1)<<bits.Len(uint(n+produceRoom-1)))
 }
 
 func (b *sendBatch) Op() wire.Op    { return wire.OpProduce }
@@ -106,7 +59,7 @@ func (b *sendBatch) release() {
 	b.pack = nil
 	p.space.give(k.charged)
 	k.charged = 0
-	p.keep(k)
+	p.packers.put(k)
 }
 
 func (b *sendBatch) Written() {

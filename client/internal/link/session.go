@@ -23,6 +23,7 @@ type Session struct {
 	raw   *rawWriter // nil where only the write loop can write
 	out   outbox     // belongs to whoever has the link's right to write
 
+	frame    Frame         // that readLoop is handling; here, it is made once
 	received atomic.Uint64 // frames
 	dead     chan struct{} // closed with err set, under the link's lock
 	err      error
@@ -116,9 +117,10 @@ func (s *Session) kill(err error) {
 // readLoop handles frames until the connection ends. Requests that answers give
 // rise to are sent together, when all frames that one read brought are handled.
 func (s *Session) readLoop() {
+	f := &s.frame
 	for {
-		f, err := s.rd.next()
-		if err != nil {
+		var err error
+		if *f, err = s.rd.next(); err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 				err = errors.New("the broker closed the connection")
 			}
@@ -127,7 +129,7 @@ func (s *Session) readLoop() {
 		}
 		s.received.Add(1)
 		s.l.cfg.Counters.FramesReceived.Add(1)
-		if err := s.handle(&f); err != nil {
+		if err := s.handle(f); err != nil {
 			s.kill(err)
 			return
 		}

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mqd-broker/mqd/batch"
+)
+
+// The memory that packers know of is the memory that is there, and what is kept
+// stays within the limit.
+func TestPackersCountTheirMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := packers{maxBatch: 1 << 20, limit: rapid.IntRange(0, 256<<10).Draw(t, "limit")}
+		var out []*packer
+		check := func() {
+			total, kept := 0, 0
+			for _, k := range out {
+				total += k.size
+			}
+			for class, list := range s.free {
+				for _, k := range list {
+					kept += k.size
+					if cap(k.frame) != k.size || class < packerClasses-1 && k.size < minCharge<<class {
+						t.Fatalf("%d bytes in class %d, counted as %d", cap(k.frame), class, k.size)
+					}
+				}
+			}
+			if s.made != total+kept || kept > s.limit {
+				t.Fatalf("counts %d bytes, %d are in use and %d kept of %d", s.made, total, kept, s.limit)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { check() },
+			"get": func(t *rapid.T) {
+				k := s.get(load(rapid.IntRange(0, 1).Draw(t, "load")))
+				if k.builder.Count() != 0 || k.frame != nil {
+					t.Fatal("memory that is still in use")
+				}
+				out = append(out, k)
+			},
+			"put": func(t *rapid.T) {
+				if len(out) == 0 {
+					t.Skip("nothing is in use")
+				}
+				i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
+				k := out[i]
+				out = slices.Delete(out, i, i+1)
+				if n := rapid.IntRange(0, 40<<10).Draw(t, "bytes"); n > 0 {
+					if err := k.builder.Append(&batch.Record{Value: make([]byte, n)}); err != nil {
+						t.Fatal(err)
+					}
+					k.frame = k.builder.Finish(CompressNone)
+				}
+				s.put(k)
+			},
+		})
+	})
+}
+
+func TestAChargeCoversTheFrame(t *testing.T) {
+	for _, n := range []int{0, 1, minCharge - produceRoom, minCharge - produceRoom + 1, 64 << 10, 1 << 20} {
+		if c := chargeFor(n); c < int64(n+produceRoom) || c < minCharge || c > int64(max(minCharge, 2*(n+produceRoom))) {
+			t.Errorf("%d bytes are charged %d", n, c)
+		}
+	}
+}
