@@ -203,6 +203,9 @@ func (n *Node) restore(b *Shard) {
 	n.recovered[b.id] = nil
 }
 
+// ID is the node's identity for life.
+func (n *Node) ID() [16]byte { return n.id }
+
 // Shards is the number of shards.
 func (n *Node) Shards() int { return n.shards }
 

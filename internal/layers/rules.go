@@ -32,6 +32,7 @@ var Table = []Package{
 	{Path: "node", Rank: 95, External: []string{modCPUID}},
 	{Path: "admin", Rank: 90},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
+	{Path: "bench/machine", Rank: 89},
 	{Path: "tuning", Rank: 90, External: []string{modSys, modCPUID}},
 
 	// client stands outside the broker: see Never. It ranks above the front doors
@@ -95,8 +96,10 @@ var Forbidden = []struct {
 
 // Never forbids imports that ranks would allow.
 var Never = []Rule{
-	{From: []string{"net/native", "net/kafka"}, To: []string{"engine/..."}, Tests: []string{"net/..."},
-		Why: "a front door speaks to the broker, not to the engine"},
+	{From: []string{"net/native", "net/kafka"},
+		To:    []string{"engine", "engine/checkpoint", "engine/journal", "engine/layout", "engine/recovery", "engine/segment", "engine/shard"},
+		Tests: []string{"net/..."},
+		Why:   "a front door speaks to the broker, not to the engine; of the I/O port it uses jobs"},
 	{From: []string{"broker/..."}, To: []string{"net/...", "client"}, Tests: []string{"broker"},
 		Why: "the broker knows no protocol"},
 	{From: []string{"broker/catalog", "broker/group", "broker/txn", "broker/delay"}, To: []string{"engine/aio/...", "engine/journal", "engine/segment", "engine/shard", "ringbuf"},
@@ -105,7 +108,7 @@ var Never = []Rule{
 		Why: "connections carry bytes; protocols stand above them"},
 	{From: []string{"engine/...", "uring", "ringbuf", "batch"}, To: []string{"net/...", "client"},
 		Why: "the engine and what is below it know no protocol"},
-	{From: []string{"client/..."}, To: []string{"admin", "bench", "tuning", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
+	{From: []string{"client/..."}, To: []string{"admin", "bench/...", "tuning", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
 		Why: "users build client alone: batch, net/wire and the standard library"},
 	{From: []string{"net/wire"}, To: []string{"ringbuf"},
 		Why: "a codec has no threads"},

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/shard"
+)
+
+// Platform is what a node needs from the machine that it runs on.
+type Platform interface {
+	// NewDriver makes the driver of a shard. It is called on the goroutine,
+	// locked to its thread if Pinned, that will own it.
+	NewDriver(shard int, opts aio.Options) (aio.Driver, error)
+	// Thread is the scheduler as a shard's loop sees it; nil makes loops block
+	// when they are idle.
+	Thread(shard int) shard.Thread
+	// Locked says whether a driver belongs to the thread that made it.
+	Locked() bool
+	// Pin ties the calling thread to a CPU.
+	Pin(cpu int) error
+}
+
+// Limits of a configuration.
+const (
+	// MinJournalBytes is the smallest journal of a shard. A batch may be an
+	// eighth of it.
+	MinJournalBytes = 1 << 20
+	// MaxShards is the largest number of shards.
+	MaxShards = 64
+	// defaultJournalMax and the divisors below make the default journal size.
+	defaultJournalMax   = 256 << 20
+	defaultJournalTotal = 512 << 20
+	defaultJournalMin   = 8 << 20
+	defaultJournalPart  = 20 // one part of the filesystem in this many
+)
+
+// Config is everything that can be set about a node. Zero fields take the
+// defaults.
+type Config struct {
+	// Dir is the data directory. Required.
+	Dir string
+	// Listen is the address of the native protocol, "host:port". Port 0 takes
+	// a free one. Default 127.0.0.1:7878.
+	Listen string
+	// Shards is the number of shards. Default: CPUs - 1, at least 1.
+	Shards int
+	// CPUs are the CPUs that shards are pinned to, in order; empty: not pinned.
+	CPUs []int
+	// Idle says what an idle shard does.
+	Idle shard.IdleMode
+	// Spin is how long an idle shard polls before it sleeps.
+	Spin time.Duration
+	// Slots is the number of hash slots of a new data directory. Default 64.
+	Slots int
+	// JournalBytes is the size of each shard's journal. Default: the smallest
+	// of 256 MiB, 512 MiB / shards and 5 % of the filesystem, at least 8 MiB.
+	JournalBytes int64
+	// CacheBytes is the memory for the newest bytes of partitions, all shards
+	// together. Default 128 MiB.
+	CacheBytes int64
+	// MaxMessageBytes is the largest batch of any topic. Default 1 MiB; at most
+	// an eighth of the journal.
+	MaxMessageBytes int
+	// MaxConnections bounds the connections of the node. Default 10000.
+	MaxConnections int
+	// IdleTimeout closes silent connections. Default 120 s.
+	IdleTimeout time.Duration
+	// AutoCreate makes a topic when a client names one that does not exist.
+	AutoCreate bool
+	// DefaultPartitions is the number of partitions of topics made so.
+	DefaultPartitions int
+	// ShutdownTimeout bounds an orderly end. Default 30 s.
+	ShutdownTimeout time.Duration
+	// RecvBuffers is the number of receive buffers of a shard, 64 KiB each.
+	// Default 256.
+	RecvBuffers int
+	// Version is the program's version, which clients are told.
+	Version string
+	// Log gets what an operator should hear of. Default: discarded.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:7878"
+	}
+	defInt(&c.Shards, 1)
+	defInt(&c.MaxMessageBytes, 1<<20)
+	defInt(&c.MaxConnections, 10000)
+	defInt(&c.DefaultPartitions, 1)
+	defInt(&c.RecvBuffers, 256)
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 128 << 20
+	}
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 120 * time.Second
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = 30 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func defInt(p *int, v int) {
+	if *p == 0 {
+		*p = v
+	}
+}
+
+// validate reports the first setting that cannot be used.
+func (c *Config) validate() error {
+	switch {
+	case c.Dir == "":
+		return fmt.Errorf("data directory: not set")
+	case c.Shards < 1 || c.Shards > MaxShards:
+		return fmt.Errorf("shards: %d, expected 1 to %d", c.Shards, MaxShards)
+	case c.JournalBytes != 0 && c.JournalBytes < MinJournalBytes:
+		return fmt.Errorf("journal size: %d bytes, expected at least %d", c.JournalBytes, MinJournalBytes)
+	case c.JournalBytes%aio.BlockSize != 0:
+		return fmt.Errorf("journal size: %d bytes, expected a multiple of %d", c.JournalBytes, aio.BlockSize)
+	case c.JournalBytes != 0 && int64(c.MaxMessageBytes) > c.JournalBytes/8:
+		return fmt.Errorf("max message size: %d bytes, expected at most an eighth of the journal, %d", c.MaxMessageBytes, c.JournalBytes/8)
+	case len(c.CPUs) > 0 && len(c.CPUs) < c.Shards:
+		return fmt.Errorf("CPUs: %d given for %d shards", len(c.CPUs), c.Shards)
+	}
+	return nil
+}
+
+// journalBytes is the size of a shard's journal on a filesystem of the given size.
+func (c *Config) journalBytes(filesystem int64) int64 {
+	if c.JournalBytes != 0 {
+		return c.JournalBytes
+	}
+	n := min(int64(defaultJournalMax), defaultJournalTotal/int64(c.Shards), filesystem/defaultJournalPart)
+	return max(n, defaultJournalMin) &^ (aio.BlockSize - 1)
+}

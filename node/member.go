@@ -1,0 +1,181 @@
+package node
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/recovery"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/native"
+)
+
+// deviceFlag says that a flush has failed on the data directory's device.
+type deviceFlag = atomic.Bool
+
+// member is one shard of a node: everything that its thread owns.
+type member struct {
+	n      *Node
+	id     int
+	drv    aio.Driver
+	loop   *shard.Loop
+	store  *engine.Store
+	broker *broker.Shard
+	conns  *conn.Server
+	native *native.Server
+	door   *conn.Door
+
+	// stages carries what the thread does before it serves: nil means serve, a
+	// close means end.
+	stages  chan func(s *member) error
+	results chan error
+
+	ending  ending
+	aborted bool
+}
+
+func newMember(n *Node, id int) *member {
+	return &member{n: n, id: id, stages: make(chan func(s *member) error), results: make(chan error)}
+}
+
+// do has the shard's thread do f.
+func (s *member) do(f func(s *member) error) error {
+	s.stages <- f
+	return <-s.results
+}
+
+// run is the shard's thread.
+func (s *member) run() {
+	defer s.n.ended.Done()
+	if len(s.n.cfg.CPUs) > 0 || s.n.platform.Locked() {
+		runtime.LockOSThread() // for life: the ring belongs to this thread
+	}
+	for f := range s.stages {
+		if f == nil {
+			s.serve()
+			break
+		}
+		s.results <- f(s)
+	}
+	if s.drv != nil {
+		if err := s.drv.Close(); err != nil {
+			s.n.fail(fmt.Errorf("shard %d: close: %w", s.id, err))
+		}
+	}
+}
+
+func (s *member) serve() {
+	if err := s.loop.Run(); err != nil {
+		s.n.fail(fmt.Errorf("shard %d: %w", s.id, err))
+	}
+}
+
+// open pins the thread and makes the driver.
+func (s *member) open() error {
+	cfg := &s.n.cfg
+	if len(cfg.CPUs) > 0 {
+		if err := s.n.platform.Pin(cfg.CPUs[s.id]); err != nil {
+			cfg.Log.Warn("shard not pinned", "shard", s.id, "cpu", cfg.CPUs[s.id], "error", err)
+		}
+	}
+	drv, err := s.n.platform.NewDriver(s.id, aio.Options{
+		ArenaBytes: s.n.arenaBytes(), RecvBuffers: cfg.RecvBuffers, Entries: 4096, Files: 1024,
+	})
+	if err != nil {
+		return fmt.Errorf("shard %d: %w", s.id, err)
+	}
+	s.drv = drv
+	s.loop = shard.New(drv, shard.Options{
+		ID: s.id, Idle: cfg.Idle, Spin: cfg.Spin,
+		Sleep: s.n.mesh.Port(s.id).Sleep(), Thread: s.n.platform.Thread(s.id),
+	})
+	s.loop.SetWorker(s)
+	return nil
+}
+
+// recover brings the data directory into order. The first shard does it for all.
+func (s *member) recover() error {
+	n := s.n
+	report := func(format string, args ...any) { n.cfg.Log.Warn(fmt.Sprintf(format, args...)) }
+	n.topics = broker.NewTopics(n.brokerOptions(), s.drv.FS(), report)
+	var err error
+	n.rec, err = recovery.Recover(s.drv, recovery.Options{
+		Dir: n.cfg.Dir, Shards: n.cfg.Shards, Slots: n.cfg.Slots, MaxBatch: n.cfg.MaxMessageBytes,
+		Catalog: broker.CatalogConfig(), Topics: n.topics,
+		Report: report,
+	})
+	return err
+}
+
+// openStore opens the journal and makes the store.
+func (s *member) openStore() error {
+	n := s.n
+	st, err := engine.NewStore(s.loop, n.storeOptions(s.id))
+	if err != nil {
+		return fmt.Errorf("shard %d: %w", s.id, err)
+	}
+	size := n.cfg.journalBytes(n.rec.Identity.TotalBytes)
+	j, err := recovery.OpenJournal(s.drv, n.rec, n.cfg.Dir, s.id, size, journal.Options{
+		Observer: st, MaxBody: n.cfg.MaxMessageBytes, DeviceFailed: &n.device, RoundBytes: roundBytes(size),
+	})
+	if err != nil {
+		return fmt.Errorf("shard %d: journal: %w", s.id, err)
+	}
+	st.SetJournal(j, n.rec.Sequence[s.id])
+	s.store = st
+	return nil
+}
+
+// openBroker makes the broker's part of the shard and the connections.
+func (s *member) openBroker() error {
+	n := s.n
+	s.broker = broker.NewShard(n.broker, s.loop, s.store, n.mesh.Port(s.id))
+	var err error
+	if s.conns, err = conn.NewServer(s.loop, n.census, (*mover)(n), n.connOptions()); err != nil {
+		return fmt.Errorf("shard %d: %w", s.id, err)
+	}
+	s.native = native.NewServer(s.broker, s.conns, native.Options{Version: n.cfg.Version, IdleTimeout: n.cfg.IdleTimeout})
+	if s.door, err = s.native.Open(); err != nil {
+		return fmt.Errorf("shard %d: %w", s.id, err)
+	}
+	return nil
+}
+
+func (s *member) listen() error {
+	_, err := s.door.Listen(s.n.addr)
+	return err
+}
+
+// Drain takes what has come from other shards and what connections have unread.
+func (s *member) Drain(now int64) int { return s.broker.Drain(now) + s.conns.Drain(now) }
+
+// Finish ends a turn: acks leave, rounds go, peers are told.
+func (s *member) Finish(now int64) {
+	s.conns.Finish(now)
+	s.broker.Finish(now)
+	for peers := s.n.mesh.Port(s.id).TakeSleepers(); !peers.Empty(); {
+		peer, rest := peers.Next()
+		peers = rest
+		s.n.shards[peer].loop.Wake()
+	}
+	if s.ending != endingNot {
+		s.end()
+	}
+}
+
+// SpinHint asks the loop to poll while a durable round is in flight.
+func (s *member) SpinHint(now int64) int64 { return s.store.SpinHint(now) }
+
+// mover hands connections over to the loops of other shards.
+type mover Node
+
+// Move implements conn.Mover.
+func (m *mover) Move(to int, st *conn.State) bool {
+	target := m.shards[to]
+	return target.loop.Post(shard.TaskFunc(func(*shard.Loop) { target.conns.Import(st) })) == nil
+}

@@ -1,0 +1,211 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/engine/recovery"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/ringbuf"
+)
+
+// meshCredits is the number of requests that one shard may have at another.
+const meshCredits = 1024
+
+// Node is a running broker process.
+type Node struct {
+	cfg      Config
+	platform Platform
+	mesh     *ringbuf.Mesh[broker.Message]
+	census   *conn.Census
+	shards   []*member
+	broker   *broker.Node
+	topics   *broker.Topics
+	rec      *recovery.Recovered
+	device   deviceFlag
+	addr     string
+	took     time.Duration
+	quiet    atomic.Int32 // shards that will send no more requests
+
+	ended sync.WaitGroup
+	mu    sync.Mutex
+	err   error         // the first failure of a shard
+	down  chan struct{} // closed when a shard has failed
+}
+
+// Start recovers the data directory and begins to serve. It returns when clients
+// can connect. An error leaves nothing running.
+func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	n := &Node{
+		cfg: cfg, platform: p, census: conn.NewCensus(cfg.MaxConnections), down: make(chan struct{}),
+		mesh: ringbuf.NewMesh[broker.Message](cfg.Shards, meshCredits),
+	}
+	n.shards = make([]*member, cfg.Shards)
+	for i := range n.shards {
+		n.shards[i] = newMember(n, i)
+	}
+	// Each stage is done by all shards, on their own threads, before the next
+	// begins: nothing is served before everything is recovered and durable.
+	for _, s := range n.shards {
+		n.ended.Add(1)
+		go s.run()
+	}
+	stages := []struct {
+		what string
+		do   func(ctx context.Context) error
+	}{
+		{"open", func(context.Context) error { return n.all((*member).open) }},
+		{"recover", func(context.Context) error { return n.shards[0].do((*member).recover) }},
+		{"restore", func(context.Context) error { return n.restore() }},
+		{"listen", func(context.Context) error { return n.listen() }},
+	}
+	for _, st := range stages {
+		if err := ctx.Err(); err != nil {
+			n.abandon()
+			return nil, err
+		}
+		if err := st.do(ctx); err != nil {
+			n.abandon()
+			return nil, err
+		}
+	}
+	for _, s := range n.shards {
+		s.stages <- nil // serve
+	}
+	n.took = time.Since(began)
+	n.logStart()
+	return n, nil
+}
+
+// all has every shard do f, each on its thread, and returns the first error.
+func (n *Node) all(f func(s *member) error) error {
+	results := make(chan error, len(n.shards))
+	for _, s := range n.shards {
+		go func() { results <- s.do(f) }()
+	}
+	var first error
+	for range n.shards {
+		if err := <-results; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// restore makes the stores and the brokers of all shards. The brokers share the
+// node's state, so that they are made one after the other.
+func (n *Node) restore() error {
+	if err := n.all((*member).openStore); err != nil {
+		return err
+	}
+	var err error
+	if n.broker, err = broker.NewNode(n.brokerOptions(), n.rec, n.topics); err != nil {
+		return err
+	}
+	for _, s := range n.shards {
+		if err := s.do((*member).openBroker); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen proves that the port is free and opens it on every shard.
+func (n *Node) listen() error {
+	err := n.shards[0].do(func(s *member) error {
+		addr, err := conn.Probe(s.drv, n.cfg.Listen)
+		n.addr = addr
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", n.cfg.Listen, err)
+	}
+	for _, s := range n.shards {
+		if err := s.do((*member).listen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon ends the shards of a node that has not come up.
+func (n *Node) abandon() {
+	for _, s := range n.shards {
+		close(s.stages)
+	}
+	n.ended.Wait()
+}
+
+// Addr is the address that clients connect to.
+func (n *Node) Addr() string { return n.addr }
+
+// Failed is closed when a shard has stopped by itself; Stop then returns why.
+func (n *Node) Failed() <-chan struct{} { return n.down }
+
+// RecoveryStats says what the start found and did.
+func (n *Node) RecoveryStats() recovery.Stats { return n.rec.Stats }
+
+// fail notes the failure of a shard.
+func (n *Node) fail(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil {
+		n.err = err
+		close(n.down)
+	}
+}
+
+// Stop ends the node in order: no more connections, what is in flight is
+// finished, everything is flushed and a last checkpoint written. When ctx ends
+// first it stops at once; the next start then recovers.
+func (n *Node) Stop(ctx context.Context) error {
+	n.broker.Quiesce()
+	for _, s := range n.shards {
+		s.stop()
+	}
+	done := make(chan struct{})
+	go func() {
+		n.ended.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		for _, s := range n.shards {
+			s.abort()
+		}
+		<-done
+		n.fail(fmt.Errorf("stopped before everything was finished: %w", ctx.Err()))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Stats are the counters of a shard's loop.
+func (n *Node) LoopStats(shard int) *shard.Stats { return n.shards[shard].loop.Stats() }
+
+// Shards is the number of shards.
+func (n *Node) Shards() int { return len(n.shards) }
+
+func (n *Node) logStart() {
+	st := n.rec.Stats
+	n.cfg.Log.Info("serving", "address", n.addr, "shards", len(n.shards), "term", n.rec.Term,
+		"directory", n.cfg.Dir, "driver", n.shards[0].drv.Name(), "took", n.took.Round(time.Millisecond),
+		"replayed", st.Replayed, "replayed_bytes", st.ReplayedBytes, "torn_tails", st.TornTails,
+		"damaged", st.Damaged, "gaps", st.Gaps, "gomaxprocs", runtime.GOMAXPROCS(0))
+	for _, note := range n.shards[0].drv.Notes() {
+		n.cfg.Log.Warn(note)
+	}
+}

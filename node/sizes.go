@@ -1,0 +1,85 @@
+package node
+
+import (
+	"log/slog"
+
+	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// Memory of a shard's driver beside what its users say they need.
+const (
+	// journalRounds is the number of round buffers.
+	journalRounds = 4
+	// maxRoundBytes is the largest round, as STORAGE.md has it.
+	maxRoundBytes = 1 << 20
+	// spareArena is for recovery's buffers, the zeros that a journal is made
+	// of, and alignment.
+	spareArena = 8 << 20
+	// frameOverhead is what a frame has beside its batch.
+	frameOverhead = 64 << 10
+)
+
+// roundBytes is the size of a full round for a journal of size bytes.
+func roundBytes(size int64) int {
+	return int(min(maxRoundBytes, size/8)) &^ (aio.BlockSize - 1)
+}
+
+// arenaBytes is the I/O memory of a shard.
+func (n *Node) arenaBytes() int64 {
+	journal := int64(journalRounds)*maxRoundBytes*5/4 + 2*int64(n.cfg.MaxMessageBytes)
+	return n.storeOptions(0).ArenaBytes() + n.brokerOptions().ArenaBytes() + n.connOptions().Memory() + journal + spareArena
+}
+
+func (n *Node) storeOptions(id int) engine.StoreOptions {
+	o := engine.StoreOptions{
+		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
+		ChunkBytes: n.cfg.CacheBytes / int64(n.cfg.Shards), DeviceFailed: &n.device, Events: (*events)(n),
+	}
+	if n.rec != nil {
+		o.Term, o.Node, o.Slots, o.Identity = n.rec.Term, n.rec.Node.ID, n.rec.Slots, n.rec.Identity
+	}
+	return o
+}
+
+func (n *Node) brokerOptions() broker.Options {
+	o := broker.Options{
+		Dir: n.cfg.Dir, MaxBatch: n.cfg.MaxMessageBytes, Partitions: uint32(n.cfg.DefaultPartitions), Events: (*events)(n),
+	}
+	if n.cfg.AutoCreate {
+		o.AutoCreate = broker.AutoCreateOn
+	}
+	return o
+}
+
+func (n *Node) connOptions() conn.Options {
+	return conn.Options{MaxFrame: max(n.cfg.MaxMessageBytes+frameOverhead, wire.MaxFrameBeforeHello)}
+}
+
+// events logs what an operator should hear of.
+type events Node
+
+func (e *events) log() *slog.Logger { return e.cfg.Log }
+
+// StoreFailed implements engine.Events.
+func (e *events) StoreFailed(shard int, err error) {
+	e.log().Error("log failed: nothing is acknowledged until the next start", "shard", shard, "error", err)
+}
+
+// SealFailed implements engine.Events.
+func (e *events) SealFailed(k engine.Key, base int64, err error) {
+	e.log().Warn("index not written, it will be rebuilt", "topic", k.Topic, "partition", k.Partition, "base", base, "error", err)
+}
+
+// SnapshotFailed implements broker.Events.
+func (e *events) SnapshotFailed(err error) {
+	e.log().Warn("catalog snapshot not written, its log has everything", "error", err)
+}
+
+// FilesLeft implements broker.Events.
+func (e *events) FilesLeft(dir string, err error) {
+	e.log().Warn("files of a deleted topic not removed, the next start tries again", "directory", dir, "error", err)
+}
