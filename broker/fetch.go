@@ -65,6 +65,7 @@ type fetchState struct {
 	home     int // shard that owns the partition
 	stage    fetchStage
 	canceled bool
+	early    bool // the late answer has overtaken the note that it is late
 	rd       *reading
 	wait     waiter // of the request, then of its cancellation
 }
@@ -93,7 +94,7 @@ func (b *Shard) Fetch(r *Fetch) {
 		violated("a fetch is released before it is used again")
 	}
 	r.unknown(OK)
-	r.rd, r.canceled, r.Message = nil, false, ""
+	r.rd, r.canceled, r.early, r.Message = nil, false, false, ""
 	if _, code := b.node.lookup(r.Topic, r.Partition); code != OK {
 		r.Code = code
 		b.deliver(r)
@@ -134,7 +135,12 @@ func (r *Fetch) unknown(code Code) {
 func (b *Shard) parked(rd *reading) {
 	r := rd.r
 	r.stage, r.rd = fetchParked, rd
-	if r.canceled {
+	switch {
+	case r.early:
+		if b.answer(rd) { // r is its owner's again
+			b.post(rd.at.id, Message{kind: msgRelease, body: rd}, &rd.wait)
+		}
+	case r.canceled:
 		b.cancelParked(r)
 	}
 }
@@ -149,22 +155,37 @@ func (b *Shard) fetched(rd *reading) {
 	b.deliver(r)
 }
 
-// lateFetched handles an answer that comes by itself, and returns the reply.
-func (b *Shard) lateFetched(rd *reading) Message {
-	r := rd.r
-	cancelling := r.canceled && r.home != b.id
-	if r.wait.in != nil {
-		r.wait.leave() // its cancellation, which is not needed any more
-		cancelling = false
-	}
+// answer delivers a reading, and reports whether it is not needed any more.
+func (b *Shard) answer(rd *reading) bool {
 	if rd.read.N > 0 {
 		b.fetched(rd)
-		return taken
+		return false
 	}
+	r := rd.r
 	rd.results.copyTo(r)
 	r.rd = nil
 	b.deliver(r)
-	if cancelling {
+	return true
+}
+
+// lateFetched handles an answer that comes by itself, and returns the reply.
+func (b *Shard) lateFetched(rd *reading) Message {
+	r := rd.r
+	if r.stage != fetchParked {
+		// Requests and replies have rings of their own: this one has overtaken
+		// the reply that names the reading, which will deliver it.
+		r.early = true
+		return taken
+	}
+	canceling := r.canceled
+	if r.wait.in != nil {
+		r.wait.leave() // its cancellation, which is not needed any more
+		canceling = false
+	}
+	switch {
+	case !b.answer(rd):
+		return taken
+	case canceling && rd.at != b:
 		// The cancellation is on the way. It must not find the reading in
 		// another's use, and a reply could overtake it.
 		b.post(rd.at.id, Message{kind: msgRelease, body: rd}, &rd.wait)

@@ -192,6 +192,46 @@ func TestACancellationThatMeetsTheAnswerHarmsNobody(t *testing.T) {
 	}
 }
 
+func TestALateAnswerMayOvertakeTheNoteThatItIsLate(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		for _, wait := range []time.Duration{time.Minute, 100 * time.Microsecond} { // with pieces, and without
+			r := newRig(t, rigOptions{shards: 2})
+			topic := r.create("t", 32)
+			f := r.poll(0, topic.ID, r.remote(0, topic), 0, wait)
+			asks, owns := r.shards[0], r.shards[1]
+			asks.Finish(asks.loop.Now())
+			r.turnOne(owns)
+			if wait == time.Minute {
+				r.begin(1, topic.ID, f.Partition, testBatch(t, 1, 50))
+			}
+			for range 2000 {
+				r.turnOne(owns)
+				r.w.Step()
+			}
+			if cancel {
+				asks.CancelFetch(&f.Fetch)
+			}
+			// What a loop does that has looked for replies just before there was one.
+			for {
+				from, m, ok := asks.port.NextRequest()
+				if !ok {
+					break
+				}
+				asks.port.Reply(from, asks.request(from, m))
+			}
+			if f.done != 0 || !f.early {
+				t.Fatalf("answered %d times before the note", f.done)
+			}
+			r.until("answer", func() bool { return f.done > 0 })
+			if f.done != 1 || (f.Bytes() > 0) != (wait == time.Minute) {
+				t.Errorf("%d answers, %d bytes", f.done, f.Bytes())
+			}
+			asks.Release(&f.Fetch)
+			r.mustBeHome()
+		}
+	}
+}
+
 func TestFetchesWaitForPinnedMemory(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
 		r := newRig(t, rigOptions{shards: shards, broker: Options{PinnedBytes: 4 << 10}})

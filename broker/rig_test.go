@@ -41,6 +41,7 @@ type rigOptions struct {
 	seed    uint64
 	journal int64
 	chunks  int64
+	mode    sim.Mode
 	broker  Options
 }
 
@@ -62,7 +63,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		o.seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d", o.seed)
-	r := &rig{t: t, opts: o, w: sim.New(sim.Options{Seed: o.seed})}
+	r := &rig{t: t, opts: o, w: sim.New(sim.Options{Seed: o.seed, Mode: o.mode})}
 	r.start()
 	return r
 }
@@ -149,6 +150,14 @@ func (r *rig) turn() {
 	}
 	if worked == 0 {
 		r.w.Step()
+	}
+}
+
+// turnOne turns one loop.
+func (r *rig) turnOne(b *Shard) {
+	r.t.Helper()
+	if _, err := b.loop.Turn(); err != nil {
+		r.t.Fatalf("turn: %v", err)
 	}
 }
 
