@@ -1,0 +1,63 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// probeRuns is the number of writes by which each method is timed.
+const probeRuns = 50
+
+// Timing is what ProbeMethod found, in nanoseconds: the median time to make one
+// block durable by each method. DSYNC is 0 where the device refuses it.
+type Timing struct{ DSYNC, WriteFlush int64 }
+
+// ProbeMethod times both methods on the region's scratch block, one block at a
+// time and by turns, and returns the one with the lower median. It blocks, for
+// start-up; nothing else may run on d.
+func ProbeMethod(d aio.Driver, r Region) (Method, Timing, error) {
+	var t Timing
+	buf, err := d.Alloc(BlockSize)
+	if err != nil {
+		return MethodDSYNC, t, fmt.Errorf("journal: probe: %w", err)
+	}
+	if err := checkRegion(r); err != nil {
+		return MethodDSYNC, t, err
+	}
+	var dsync, flush []int64
+	refused := false
+	for range probeRuns {
+		start := d.Clock().Now()
+		if !refused {
+			err := writeRegion(d, r, buf, scratchPos, aio.FlagDSYNC)
+			refused = errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
+			if err != nil && !refused {
+				return MethodDSYNC, t, fmt.Errorf("journal: probe: %w", err)
+			}
+			dsync = append(dsync, d.Clock().Now()-start)
+		}
+		start = d.Clock().Now()
+		if err := errors.Join(writeRegion(d, r, buf, scratchPos, 0), flushRegion(d, r)); err != nil {
+			return MethodDSYNC, t, fmt.Errorf("journal: probe: %w", err)
+		}
+		flush = append(flush, d.Clock().Now()-start)
+	}
+	t.WriteFlush = median(flush)
+	if refused {
+		return MethodWriteFlush, t, nil
+	}
+	t.DSYNC = median(dsync)
+	if t.DSYNC <= t.WriteFlush {
+		return MethodDSYNC, t, nil
+	}
+	return MethodWriteFlush, t, nil
+}
+
+func median(v []int64) int64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}

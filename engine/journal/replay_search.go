@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// lives holds, per incarnation, the last round that it took over from earlier ones.
+type lives []struct{ incarnation, resume uint64 }
+
+func (l *lives) add(incarnation, resume uint64) {
+	for _, e := range *l {
+		if e.incarnation == incarnation {
+			return
+		}
+	}
+	*l = append(*l, struct{ incarnation, resume uint64 }{incarnation, resume})
+}
+
+// ghost reports whether a later life has dropped h.
+func (l lives) ghost(h *Header) bool {
+	for _, e := range l {
+		if e.incarnation > h.Incarnation && h.LSN > e.resume {
+			return true
+		}
+	}
+	return false
+}
+
+// first reports whether h is the first round of its life.
+func (h *Header) first() bool { return h.LSN == h.StartLSN }
+
+// search finds the intact headers in the ring behind the break, all the way round
+// to the head, and learns from them. It runs once a replay: what lies behind the
+// first break is behind all later ones.
+func (w *walk) search() error {
+	if w.searched {
+		return nil
+	}
+	w.searched = true
+	pos := w.cur.pos
+	for left := w.ring.size() - w.walked; left > 0; left -= BlockSize {
+		b, err := w.win.bytes(pos, HeaderSize)
+		if err != nil {
+			return err
+		}
+		// Most blocks are bodies or older laps: look twice before verifying.
+		if binary.BigEndian.Uint32(b) == roundMagic && binary.BigEndian.Uint64(b[offLSN:]) > w.cur.lsn {
+			h, flaw, err := w.header(pos)
+			if err != nil {
+				return err
+			}
+			if flaw == nil {
+				w.found = append(w.found, h)
+			}
+		}
+		pos = w.ring.wrap(pos + BlockSize)
+	}
+	for i := range w.found {
+		w.learn(&w.found[i])
+	}
+	slices.SortStableFunc(w.found, func(a, b Header) int { return cmp.Compare(a.LSN, b.LSN) })
+	return nil
+}
+
+// behind returns the found rounds above the end of the chain that no later life has
+// dropped.
+func (w *walk) behind() []Header {
+	w.found = slices.DeleteFunc(w.found, func(h Header) bool {
+		return h.LSN <= w.cur.lsn || w.lives.ghost(&h)
+	})
+	return w.found
+}
+
+// resync decides what a break of the chain is, and goes on behind damage. h is what
+// stands at the break, with what is wrong with it.
+func (w *walk) resync(h *Header, flaw error) (again bool, err error) {
+	if err := w.search(); err != nil {
+		return false, err
+	}
+	behind := w.behind()
+	if w.proven <= w.cur.lsn {
+		w.drop(h, flaw)
+		return false, nil
+	}
+	// Everything up to proven was durable, so the break is damage.
+	for _, c := range behind {
+		if c.PrevLSN >= w.cur.lsn && c.PrevLSN <= w.proven {
+			w.skip(&c, flaw)
+			done, err := w.take(&c)
+			return !done, err
+		}
+	}
+	w.lost(behind, flaw)
+	return false, nil
+}
+
+// skip moves the end of the chain over damage to just before c.
+func (w *walk) skip(c *Header, flaw error) {
+	w.walked += w.ring.distance(w.cur.pos, c.Pos)
+	w.missing(c.PrevLSN, c.Pos, flaw)
+	w.cur = link{lsn: c.PrevLSN, crc: c.PrevCRC, pos: c.Pos}
+}
+
+// missing reports the rounds from the end of the chain up to last as damage, except
+// those that a checkpoint has released. When that is all of them, there is no damage
+// and it returns false: a newer anchor, which cannot be read any more, had moved the
+// head behind them.
+func (w *walk) missing(last uint64, end int64, flaw error) bool {
+	if last <= w.checkpoint {
+		w.res.AnchorStale = true
+		w.walked = 0
+		return false
+	}
+	d := &Damage{Kind: DamageRound, FirstLSN: max(w.cur.lsn, w.checkpoint) + 1, LastLSN: last, Pos: w.cur.pos, End: end, Reason: flaw}
+	if d.FirstLSN > d.LastLSN {
+		d.FirstLSN, d.LastLSN = 0, 0
+	}
+	w.res.Damages = append(w.res.Damages, d)
+	return true
+}
+
+// lost ends the chain with damage behind which nothing can be trusted. The next
+// life begins behind the damage, so that it stays for whoever wants to look at
+// it: where rounds lie that are dropped, or else, since the size of what was there
+// is not known, an eighth of the ring further on, the most that a round takes.
+func (w *walk) lost(behind []Header, flaw error) {
+	w.res.Ending = EndClean
+	if w.missing(w.proven, 0, flaw) {
+		w.res.Ending = EndDamaged
+	}
+	next := w.cur.pos + min(blocks(w.ring.size()/8), (w.ring.size()-w.walked)/2&^(BlockSize-1))
+	if len(behind) > 0 {
+		next = behind[0].Pos
+		w.res.Ending = max(w.res.Ending, EndTorn)
+		w.res.Dropped = Drop{FirstLSN: behind[0].LSN, LastLSN: behind[len(behind)-1].LSN, Pos: next, Reason: flaw}
+	}
+	if next >= w.ring.end {
+		next = RingStart
+	}
+	w.cur = link{lsn: w.proven, pos: next}
+}
+
+// drop ends the chain before a torn tail, or before nothing at all: h is what stands
+// there.
+func (w *walk) drop(h *Header, flaw error) {
+	behind := w.behind()
+	last := w.cur.lsn
+	if h.UUID == w.res.Anchor.UUID && h.PrevLSN == w.cur.lsn && h.LSN > last && !w.lives.ghost(h) {
+		last = h.LSN
+	}
+	if len(behind) > 0 {
+		last = behind[len(behind)-1].LSN
+	}
+	if last == w.cur.lsn {
+		w.res.Ending = EndClean
+		return
+	}
+	w.res.Ending = EndTorn
+	w.res.Dropped = Drop{FirstLSN: w.cur.lsn + 1, LastLSN: last, Pos: w.cur.pos, Reason: flaw}
+}
+
+// moveHead makes up for a stale anchor: the head goes to the oldest round that no
+// checkpoint has released, as far as a header knows.
+func (w *walk) moveHead() {
+	r := w.res
+	keep := slices.IndexFunc(r.rounds, func(l live) bool { return l.lsn > w.checkpoint })
+	if keep < 0 {
+		r.rounds, r.head = nil, live{lsn: w.cur.lsn + 1, pos: w.cur.pos, prevLSN: w.cur.lsn, prevCRC: w.cur.crc}
+		return
+	}
+	r.rounds = r.rounds[keep:]
+	r.head = r.rounds[0]
+}
+
+// finish fills in the rest of the result.
+func (w *walk) finish() {
+	r := w.res
+	if r.AnchorStale {
+		w.moveHead()
+	}
+	r.HeadLSN, r.LastLSN, r.lastCRC = r.head.lsn, w.cur.lsn, w.cur.crc
+	r.NextPos, r.NextLSN = w.cur.pos, max(w.top, w.proven, w.cur.lsn)+1
+	r.ProvenLSN = w.proven
+	r.Unreadable = w.win.bad
+}
