@@ -28,4 +28,15 @@
 // request itself crosses; of a fetch the asked shard only reads the request and
 // keeps everything else in a struct of its own, so that a long poll holds no
 // credit and can be cancelled while its answer is on the way.
+//
+// Requests and replies of a pair of shards travel in rings of their own. Within a
+// ring order holds; between the two it does not, and whoever sends both about one
+// thing has to expect that the later one is seen first.
+//
+// # Topics
+//
+// The catalog's shard, the owner of slot 0, carries out changes to topics one after
+// another: command checked, appended to the catalog's log, applied when it is
+// flushed, published as a new image, brought to every shard. A deleted topic leaves
+// a tombstone and a directory that is renamed, then removed in the background.
 package broker

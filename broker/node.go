@@ -51,8 +51,8 @@ type Options struct {
 	// MaxFetchWait bounds how long a fetch may wait. Default 60 s.
 	MaxFetchWait time.Duration
 	// MaxFetches bounds the fetches from a shard's partitions, waiting or
-	// answered and not yet released; one more is refused with Busy. Default
-	// 65,536.
+	// answered and not yet released, about 2 KiB each; one more is refused with
+	// Busy. Default 16,384.
 	MaxFetches int
 	// PinnedBytes is how much of a shard's memory answers may hold at a time
 	// before the next fetch has to wait. Default half of the engine's chunks.
@@ -99,7 +99,7 @@ func (o Options) WithDefaults() Options {
 	def(&o.FetchBytes, 1<<20)
 	def(&o.FetchRecords, 500)
 	def(&o.MaxFetchBytes, 16<<20)
-	def(&o.MaxFetches, 1<<16)
+	def(&o.MaxFetches, 1<<14)
 	def(&o.PlainBytes, 8<<20)
 	def(&o.MaxAdmin, 1024)
 	def(&o.SnapshotEvery, 256)
