@@ -7,7 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/client"
 )
 
-// README example start
+// readme:begin
 
 // hello creates a topic, sends a message and reads it back.
 func hello(ctx context.Context, addr string) error {
@@ -41,7 +41,7 @@ func hello(ctx context.Context, addr string) error {
 	return nil
 }
 
-// README example end
+// readme:end
 
 func Example() {
 	addr, stop := client.ServeFake()

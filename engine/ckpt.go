@@ -167,6 +167,7 @@ func (c *checkpointer) record(p *Partition) {
 // reservation is what the checkpoint says a partition may have served.
 func (c *checkpointer) reservation(p *Partition) int64 {
 	if p.class == ClassFlushed || c.clean {
+		p.renew = false // none is needed now, and a later change asks again
 		return 0
 	}
 	if p.renew {

@@ -198,7 +198,7 @@ func (p *Partition) room(n int) bool {
 			from = int(pos % unitBytes)
 			pos -= int64(from)
 		}
-		c := p.store.chunks.get(p.chunkClass(n - have + from))
+		c := p.newChunk(n - have + from)
 		if c == nil {
 			p.dropAfter(last)
 			return false
@@ -209,6 +209,16 @@ func (p *Partition) room(n int) bool {
 		have += len(c.mem) - from
 	}
 	return true
+}
+
+// newChunk takes a chunk of the size that suits, or of a smaller one where memory
+// is short; nil when there is none.
+func (p *Partition) newChunk(need int) *chunk {
+	for class := p.chunkClass(need); ; class-- {
+		if c := p.store.chunks.get(class); c != nil || class == 0 {
+			return c
+		}
+	}
 }
 
 // chunkClass is the size of the next chunk: it grows from chunk to chunk while a

@@ -108,3 +108,37 @@ func TestOrderlyEndLeavesNothingToReplay(t *testing.T) {
 	}
 	r.mustHold(r.part(id, 0), sent)
 }
+
+func TestSmallMemoryIsUsedToTheLast(t *testing.T) {
+	r := newRig(t, rigOptions{chunks: 512 << 10, segment: 64 << 10})
+	id := r.topic(1, ClassFlushed)
+	var sent [3][]*produced
+	for i := 0; i < 600; i++ {
+		n := i % len(sent)
+		sent[n] = append(sent[n], r.send(r.part(id, n), 8, 500))
+	}
+	r.until("acks", func() bool { return sent[2][199].done && sent[0][199].done && sent[1][199].done })
+	for n := range sent {
+		r.mustHold(r.part(id, n), sent[n])
+	}
+}
+
+func TestAClassMadeWeakerTwiceGetsItsReservation(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	p := r.part(id, 0)
+	r.sendWait(p, 1, 100)
+	for range 3 {
+		for _, class := range []Class{ClassMemory, ClassFlushed} {
+			var c configured
+			p.store.Configure(p, r.config(class), &c)
+			r.until("change", func() bool { return c.done })
+		}
+	}
+	var c configured
+	p.store.Configure(p, r.config(ClassWritten), &c)
+	r.until("change", func() bool { return c.done })
+	if a := r.sendWait(p, 1, 100); a.Class != ClassWritten {
+		t.Fatalf("acknowledged as %v", a.Class)
+	}
+}
