@@ -1,0 +1,325 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// AllOptions are what [All] needs.
+type AllOptions struct {
+	// Program is the broker's binary, Args what it gets beyond what machine.StartBroker
+	// gives, Dir where its data and the disk's floor are measured.
+	Program string
+	Args    []string
+	Dir     string
+	// Interrupt is the CPU of the data device's interrupts, or NoCPU.
+	Interrupt int
+	// Revision of the program, for the report.
+	Revision string
+	// Rounds of comparisons, 0: 7. Piece is the length of one measurement in
+	// them, 0: 400 ms; Long that of the others, 0: 3 s.
+	Rounds      int
+	Piece, Long time.Duration
+	// Progress gets a line now and then.
+	Progress func(line string)
+}
+
+func (o AllOptions) withDefaults() AllOptions {
+	if o.Rounds == 0 {
+		o.Rounds = 7
+	}
+	if o.Piece == 0 {
+		o.Piece = 400 * time.Millisecond
+	}
+	if o.Long == 0 {
+		o.Long = 3 * time.Second
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return o
+}
+
+// Report is the outcome of [All].
+type Report struct {
+	Host      machine.Host      `json:"host"`
+	Jitter    Jitter            `json:"jitter"`
+	Placement machine.Placement `json:"placement"`
+	Disk      []DiskResult      `json:"disk"`
+	Network   []NetResult       `json:"network"`
+	Cases     []*Case           `json:"cases"`
+	Rows      []Row             `json:"rows"`
+	Seconds   float64           `json:"seconds"`
+}
+
+// session of [All] under way.
+type session struct {
+	p      Platform
+	o      AllOptions
+	broker *machine.Broker
+	disk   *DiskFile
+	rep    *Report
+}
+
+// settle is how long a broker is left alone before its idle time is measured.
+const settle = time.Second
+
+// All measures the floors of the machine and a broker, which it starts, against
+// them. The error is ErrFailed if messages did not come back as they went out;
+// figures outside their budgets are no error.
+func All(ctx context.Context, p Platform, o AllOptions) (*Report, error) {
+	o = o.withDefaults()
+	began := time.Now()
+	s := &session{p: p, o: o, rep: &Report{Host: machine.ReadHost("/", o.Dir, o.Interrupt, o.Revision)}}
+	o.Progress("machine: noise")
+	var err error
+	early := machine.Place(machine.AllowedCPUs("/"), nil, o.Interrupt)
+	if s.rep.Jitter, err = MeasureJitter(ctx, p, early.Client(), time.Second); err != nil {
+		return nil, err
+	}
+	o.Progress("broker: start")
+	if s.broker, err = machine.StartBroker(ctx, o.Program, o.Dir, o.Args...); err != nil {
+		return nil, err
+	}
+	s.rep.Placement = machine.Place(machine.AllowedCPUs("/"), machine.PinnedCPUs("/", s.broker.PID), o.Interrupt)
+	err = s.measure(ctx)
+	err = errors.Join(err, s.broker.Stop())
+	s.rep.Seconds = time.Since(began).Seconds()
+	if err != nil {
+		return s.rep, err
+	}
+	var failed []error
+	for _, c := range s.rep.Cases {
+		failed = append(failed, c.Result.Err())
+	}
+	return s.rep, errors.Join(failed...)
+}
+
+func (s *session) measure(ctx context.Context) error {
+	var err error
+	s.disk, err = OpenDisk(s.p, DiskOptions{Dir: s.o.Dir, Duration: s.o.Piece, CPU: s.rep.Placement.Server})
+	if err != nil {
+		return err
+	}
+	defer s.disk.Remove()
+	idle, err := s.idleCPU(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{s.acks, s.throughput, s.partitions, s.endToEnd} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	s.rep.Rows = append(s.rep.Rows, idle)
+	return nil
+}
+
+func (s *session) run(ctx context.Context, load Load) (*Result, error) {
+	load.CPUs = s.rep.Placement.Clients
+	return Run(ctx, s.p, Target{Addr: s.broker.Addr}, load)
+}
+
+// idleCPU measures a broker that has nothing to do.
+func (s *session) idleCPU(ctx context.Context) (Row, error) {
+	s.o.Progress("broker: idle")
+	if err := sleep(ctx, settle); err != nil {
+		return Row{}, err
+	}
+	before, err := machine.CPUTime("/", s.broker.PID)
+	if err != nil {
+		return Row{}, err
+	}
+	start := time.Now()
+	if err := sleep(ctx, s.o.Long); err != nil {
+		return Row{}, err
+	}
+	after, err := machine.CPUTime("/", s.broker.PID)
+	if err != nil {
+		return Row{}, err
+	}
+	share := 100 * float64(after-before) / float64(time.Since(start))
+	return atMost("idle broker, CPU", share, 1, 1, "%", "of one CPU"), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// floors are the floors of one idle mode of the client, over all rounds.
+type floors struct {
+	disk, net []Round
+}
+
+// acks measures one message in flight, with the floors beside it in every round.
+func (s *session) acks(ctx context.Context) error {
+	modes := []Idle{Poll, Block}
+	classes := []wire.Class{wire.ClassFlushed, wire.ClassMemory}
+	fl := make([]floors, len(modes))
+	cases := make([]*Case, len(modes)*len(classes))
+	for round := range s.o.Rounds {
+		s.o.Progress(fmt.Sprintf("one message in flight: round %d of %d", round+1, s.o.Rounds))
+		for m, mode := range modes {
+			if err := s.measureFloors(ctx, mode, &fl[m]); err != nil {
+				return err
+			}
+			for c, class := range classes {
+				load := Load{Class: class, Client: mode, Reading: After, Duration: s.o.Piece, Warmup: s.o.Piece / 4, Seed: uint64(1 + round)}
+				res, err := s.run(ctx, load)
+				if err != nil {
+					return err
+				}
+				at := &cases[c*len(modes)+m]
+				if *at == nil {
+					*at = &Case{}
+				}
+				(*at).add(res)
+			}
+		}
+	}
+	for _, c := range cases {
+		c.finish()
+	}
+	s.rep.Cases = append(s.rep.Cases, cases...)
+	for m, mode := range modes {
+		s.rep.Rows = append(s.rep.Rows, ackRows(mode, fl[m], cases[m], cases[len(modes)+m])...)
+	}
+	return nil
+}
+
+// measureFloors measures D and P as a client in this mode would find them.
+func (s *session) measureFloors(ctx context.Context, mode Idle, f *floors) error {
+	companion := NoCPU
+	if mode == Poll {
+		companion = s.rep.Placement.Client()
+	}
+	d, err := s.disk.Measure(ctx, DiskResult{Op: DSYNC, Size: 4096, Depth: 1, Idle: Poll}, companion)
+	if err != nil {
+		return err
+	}
+	n, err := pingPong(ctx, s.p, NetOptions{Duration: s.o.Piece, ServerCPU: s.rep.Placement.Server, ClientCPU: s.rep.Placement.Client()},
+		NetResult{Server: Adaptive, Client: mode, Depth: 1})
+	if err != nil {
+		return err
+	}
+	s.rep.Disk, s.rep.Network = append(s.rep.Disk, d), append(s.rep.Network, n)
+	f.disk = append(f.disk, Round{P50: d.Latency.P50, P99: d.Latency.P99})
+	f.net = append(f.net, Round{P50: n.RTT.P50, P99: n.RTT.P99})
+	return nil
+}
+
+func p50(r Round) int64 { return r.P50 }
+func p99(r Round) int64 { return r.P99 }
+
+// ackRows are the first and the third line of the budgets.
+func ackRows(mode Idle, f floors, flushed, memory *Case) []Row {
+	d50, d99 := median(f.disk, p50), median(f.disk, p99)
+	n50, n99 := median(f.net, p50), median(f.net, p99)
+	us := int64(time.Microsecond)
+	name := " ack, 1 in flight, client " + mode.String()
+	return []Row{
+		latencyBudget{[]term{{1, "D", d50}, {1, "P", n50}}, 30 * us}.within("flushed"+name+", p50", flushed.P50),
+		latencyBudget{[]term{{2, "D", d99}, {1, "P", n99}}, 100 * us}.within("flushed"+name+", p99", flushed.P99),
+		latencyBudget{[]term{{1, "P", n50}}, 15 * us}.within("memory"+name+", p50", memory.P50),
+	}
+}
+
+// throughput measures one connection with 64 messages a frame.
+func (s *session) throughput(ctx context.Context) error {
+	for _, mode := range []Idle{Poll, Block} {
+		s.o.Progress("throughput: client " + mode.String())
+		load := Load{Partitions: 8, BatchMessages: 64, Depth: 64, Client: mode, Reading: After, Duration: s.o.Long, Warmup: s.o.Piece}
+		cases, err := Interleave(ctx, s.run, []Load{load}, 1)
+		if err != nil {
+			return err
+		}
+		s.rep.Cases = append(s.rep.Cases, cases...)
+		row := atLeast("flushed, 1 connection, 64 a frame, client "+mode.String(), cases[0].Result.Rate, 1e6, "msg/s", "8 partitions, 64 frames in flight")
+		s.rep.Rows = append(s.rep.Rows, row)
+	}
+	return nil
+}
+
+// partitions compares 64 partitions with one.
+func (s *session) partitions(ctx context.Context) error {
+	s.o.Progress("64 partitions against 1")
+	load := Load{BatchMessages: 16, Depth: 16, Client: Poll, Reading: After, Duration: s.o.Piece, Warmup: s.o.Piece / 4}
+	many, one := load, load
+	many.Partitions = 64
+	cases, err := Interleave(ctx, s.run, []Load{many, one}, s.o.Rounds)
+	if err != nil {
+		return err
+	}
+	s.rep.Cases = append(s.rep.Cases, cases...)
+	pairs := Compare(cases[0].Rounds, cases[1].Rounds, p50)
+	row := atMost("flushed ack p50, 64 partitions / 1", pairs.Median, 1.3, 1, "×",
+		fmt.Sprintf("%s / %s, 16 × 16 messages in flight", micros(cases[0].P50), micros(cases[1].P50)))
+	row.Note = fmt.Sprintf("%d pairs, 95 %% within %.2f to %.2f; p99 ratio %.2f", pairs.Count, pairs.Low, pairs.High,
+		Compare(cases[0].Rounds, cases[1].Rounds, p99).Median)
+	s.rep.Rows = append(s.rep.Rows, row)
+	return nil
+}
+
+// endToEnd measures an open loop that is read as it is written.
+func (s *session) endToEnd(ctx context.Context) error {
+	us := int64(time.Microsecond)
+	j := term{1, "J", s.rep.Jitter.Gaps.P99}
+	d := term{2, "D", median(s.rep.Disk, func(r DiskResult) int64 { return r.Latency.P99 })}
+	for _, class := range []wire.Class{wire.ClassMemory, wire.ClassFlushed} {
+		s.o.Progress("end to end: " + class.String())
+		load := Load{Class: class, Rate: 100_000, Client: Poll, Reading: Live, Duration: s.o.Long, Warmup: s.o.Piece}
+		cases, err := Interleave(ctx, s.run, []Load{load}, 1)
+		if err != nil {
+			return err
+		}
+		s.rep.Cases = append(s.rep.Cases, cases...)
+		budget := latencyBudget{[]term{j}, 300 * us}
+		if class == wire.ClassFlushed {
+			budget = latencyBudget{[]term{d, j}, 400 * us}
+		}
+		res := cases[0].Result
+		row := budget.within(class.String()+" end to end, 100,000 msg/s, client poll, p99", res.EndToEnd.P99)
+		if res.Verdict != Valid {
+			row.Note = string(res.Verdict) + ": " + res.Reason
+		}
+		s.rep.Rows = append(s.rep.Rows, row)
+	}
+	return nil
+}
+
+// Text is the report for people.
+func (r *Report) Text() string {
+	var b strings.Builder
+	b.WriteString(r.Host.String())
+	fmt.Fprintf(&b, "noise    %s\n", r.Jitter)
+	fmt.Fprintf(&b, "threads  broker's shard and floors on CPU %s, client on CPU %s\n\n", cpuName(r.Placement.Server), cpuName(r.Placement.Client()))
+	b.WriteString("D: O_DIRECT+DSYNC write of 4 KiB, p50 or p99. P: TCP ping-pong in the same frames. J: the machine's own gaps, p99.\n" +
+		"Floors and broker in turn, medians over rounds; messages of 50-512 B, mean 180; microseconds.\n\n")
+	b.WriteString(table(r.Rows))
+	b.WriteString("\n")
+	for _, c := range r.Cases {
+		b.WriteString(c.Text())
+	}
+	fmt.Fprintf(&b, "took %.0f s\n", r.Seconds)
+	return b.String()
+}
+
+func cpuName(cpu int) string {
+	if cpu == NoCPU {
+		return "any"
+	}
+	return fmt.Sprint(cpu)
+}

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Row is one line of the report: a figure beside what it may be.
+type Row struct {
+	What string `json:"what"`
+	// Measured and Budget are in Unit; Formula is the budget with its floors.
+	Measured float64 `json:"measured"`
+	Budget   float64 `json:"budget"`
+	Unit     string  `json:"unit"`
+	Formula  string  `json:"formula"`
+	// Ratio is how the figure stands to its budget: 1 or less is within, whichever
+	// direction is the good one. Allowed is the ratio that still passes.
+	Ratio   float64 `json:"ratio"`
+	Allowed float64 `json:"allowed"`
+	Within  bool    `json:"within"`
+	Note    string  `json:"note,omitempty"`
+}
+
+// looseRatio is how far a figure may be above a budget of the design.
+const looseRatio = 1.5
+
+// atMost makes a row of a figure that may be budget or less, times allowed.
+func atMost(what string, measured, budget, allowed float64, unit, formula string) Row {
+	return Row{What: what, Measured: measured, Budget: budget, Unit: unit, Formula: formula, Allowed: allowed}.judge(measured, budget)
+}
+
+// atLeast makes a row of a figure that must be budget or more.
+func atLeast(what string, measured, budget float64, unit, formula string) Row {
+	return Row{What: what, Measured: measured, Budget: budget, Unit: unit, Formula: formula, Allowed: 1}.judge(budget, measured)
+}
+
+func (r Row) judge(of, to float64) Row {
+	if to > 0 {
+		r.Ratio = of / to
+	}
+	r.Within = to > 0 && r.Ratio <= r.Allowed
+	return r
+}
+
+// latencyBudget is factor floors and a margin, in nanoseconds.
+type latencyBudget struct {
+	terms  []term
+	margin int64
+}
+
+type term struct {
+	factor int64
+	name   string
+	ns     int64
+}
+
+func (b latencyBudget) total() int64 {
+	sum := b.margin
+	for _, t := range b.terms {
+		sum += t.factor * t.ns
+	}
+	return sum
+}
+
+// String is the formula with its numbers, in microseconds.
+func (b latencyBudget) String() string {
+	var parts []string
+	for _, t := range b.terms {
+		factor := ""
+		if t.factor != 1 {
+			factor = fmt.Sprintf("%d × ", t.factor)
+		}
+		parts = append(parts, fmt.Sprintf("%s%s %.1f", factor, t.name, float64(t.ns)/1e3))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d", b.margin/1000)), " + ")
+}
+
+// within makes a row of a latency.
+func (b latencyBudget) within(what string, ns int64) Row {
+	return atMost(what, float64(ns)/1e3, float64(b.total())/1e3, looseRatio, "µs", b.String())
+}
+
+// table writes rows for people.
+func table(rows []Row) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "what\tmeasured\tbudget\tfrom\tratio\tverdict\t")
+	for _, r := range rows {
+		verdict := fmt.Sprintf("within %.3g×", r.Allowed)
+		if !r.Within {
+			verdict = fmt.Sprintf("NOT within %.3g×", r.Allowed)
+		}
+		fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%.2f\t%s\t\n", r.What, figure(r.Measured), r.Unit, figure(r.Budget), r.Formula, r.Ratio, verdict)
+		if r.Note != "" {
+			fmt.Fprintf(w, "  %s\t\t\t\t\t\t\n", r.Note)
+		}
+	}
+	_ = w.Flush() // into memory
+	return out.String()
+}
+
+func figure(f float64) string {
+	switch {
+	case f >= 10000:
+		return fmt.Sprintf("%.0f", f)
+	case f >= 10:
+		return fmt.Sprintf("%.1f", f)
+	default:
+		return fmt.Sprintf("%.2f", f)
+	}
+}

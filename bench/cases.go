@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Case is one load, measured several times in turn with others.
+type Case struct {
+	// Result has the histograms of all rounds merged by bucket, and the mean rate.
+	Result *Result `json:"result"`
+	// Rounds are the repetitions.
+	Rounds []Round `json:"rounds"`
+	// P50 and P99 are medians over the rounds of the acknowledgement's latency, in
+	// nanoseconds.
+	P50 int64 `json:"median_p50_ns"`
+	P99 int64 `json:"median_p99_ns"`
+}
+
+// Round is what one repetition found, in nanoseconds and messages a second.
+type Round struct {
+	P50     int64   `json:"p50_ns"`
+	P99     int64   `json:"p99_ns"`
+	Rate    float64 `json:"messages_per_second"`
+	Verdict Verdict `json:"verdict"`
+}
+
+// Runner makes measurements; each is told the target and returns what it found.
+type Runner func(ctx context.Context, load Load) (*Result, error)
+
+// Interleave measures all loads repeat times: A B A B, not A A B B, so that what
+// changes on the machine meanwhile meets all of them.
+func Interleave(ctx context.Context, run Runner, loads []Load, repeat int) ([]*Case, error) {
+	cases := make([]*Case, len(loads))
+	for round := range repeat {
+		for i, load := range loads {
+			load.Seed = uint64(1 + round) // the same for all cases of a round
+			res, err := run(ctx, load)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", load.withDefaults().Title(), err)
+			}
+			if cases[i] == nil {
+				cases[i] = &Case{}
+			}
+			cases[i].add(res)
+		}
+	}
+	for _, c := range cases {
+		c.finish()
+	}
+	return cases, nil
+}
+
+func (c *Case) add(res *Result) {
+	c.Rounds = append(c.Rounds, Round{P50: res.Ack.P50, P99: res.Ack.P99, Rate: res.Rate, Verdict: res.Verdict})
+	if c.Result == nil {
+		c.Result = res
+		return
+	}
+	c.Result.merge(res)
+}
+
+func (c *Case) finish() {
+	n := float64(len(c.Rounds))
+	c.Result.Rate /= n
+	c.Result.Bytes /= n
+	c.Result.summarize()
+	c.P50 = median(c.Rounds, func(r Round) int64 { return r.P50 })
+	c.P99 = median(c.Rounds, func(r Round) int64 { return r.P99 })
+}
+
+// Text is the case for people.
+func (c *Case) Text() string {
+	text := c.Result.Text()
+	if len(c.Rounds) > 1 {
+		text += fmt.Sprintf("  %d rounds: median p50 %s, median p99 %s\n", len(c.Rounds), micros(c.P50), micros(c.P99))
+	}
+	return text
+}
+
+// median is the middle of what value gives for each element, the mean of the two
+// in the middle of an even number.
+func median[T any, N int64 | float64](all []T, value func(T) N) N {
+	v := make([]N, 0, len(all))
+	for _, a := range all {
+		v = append(v, value(a))
+	}
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// Pairs compares two cases measured in turn: the ratios a/b of each round.
+type Pairs struct {
+	// Median of the ratios, and the bounds within which 95 % of the medians of
+	// resampled ratios lie.
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Count  int     `json:"pairs"`
+}
+
+// resamples is the number of times that Compare resamples.
+const resamples = 2000
+
+// Compare puts rounds of a and b of the same number against each other.
+func Compare(a, b []Round, value func(Round) int64) Pairs {
+	ratios := make([]float64, 0, len(a))
+	for i := range min(len(a), len(b)) {
+		ratios = append(ratios, float64(value(a[i]))/float64(max(1, value(b[i]))))
+	}
+	same := func(f float64) float64 { return f }
+	p := Pairs{Median: median(ratios, same), Count: len(ratios)}
+	if p.Count == 0 {
+		return p
+	}
+	r := rand.New(rand.NewPCG(1, uint64(p.Count)))
+	medians := make([]float64, resamples)
+	sample := make([]float64, p.Count)
+	for i := range medians {
+		for j := range sample {
+			sample[j] = ratios[r.IntN(p.Count)]
+		}
+		medians[i] = median(sample, same)
+	}
+	slices.SortFunc(medians, cmp.Compare[float64])
+	p.Low, p.High = medians[resamples/40], medians[resamples-1-resamples/40]
+	return p
+}

@@ -1,0 +1,253 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// Target is what a load goes to.
+type Target struct {
+	// Addr is its address, "host:port".
+	Addr string
+	// Echo says that it is an [Echo], not a broker.
+	Echo bool
+}
+
+// Spread says to which partition a frame goes.
+type Spread uint8
+
+const (
+	// RoundRobin sends one frame to each partition in turn.
+	RoundRobin Spread = iota
+	// One sends everything to the first partition.
+	One
+)
+
+var spreadNames = [...]string{"round-robin", "one"}
+
+// String is the name on the command line.
+func (s Spread) String() string { return nameOf(spreadNames[:], int(s)) }
+
+// MarshalText puts the name into JSON.
+func (s Spread) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ParseSpread reads a name that String gives.
+func ParseSpread(name string) (Spread, error) {
+	i, err := parseName("spread", spreadNames[:], name)
+	return Spread(i), err
+}
+
+// Reading says when the messages of a run are read back.
+type Reading uint8
+
+const (
+	// Live reads them as they come, in the same loop: end to end latency.
+	Live Reading = iota
+	// After reads them when all are acknowledged: nothing disturbs the producer.
+	After
+)
+
+var readingNames = [...]string{"live", "after"}
+
+// String is the name on the command line.
+func (r Reading) String() string { return nameOf(readingNames[:], int(r)) }
+
+// MarshalText puts the name into JSON.
+func (r Reading) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// ParseReading reads a name that String gives.
+func ParseReading(name string) (Reading, error) {
+	i, err := parseName("reading", readingNames[:], name)
+	return Reading(i), err
+}
+
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("(%d)", i)
+}
+
+func parseName(what string, names []string, name string) (int, error) {
+	for i, n := range names {
+		if n == name {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %s %q, expected %s", ErrConfig, what, name, strings.Join(names, " or "))
+}
+
+// Limits of a load.
+const (
+	MaxPartitions  = 10000
+	MaxConnections = 1000
+	MaxThreads     = 64
+	MaxBatch       = 100000
+	// MaxDepth is the number of frames that a connection can have in flight.
+	MaxDepth = 1 << 15
+)
+
+// Load describes one measurement. Zero fields take the defaults of withDefaults.
+type Load struct {
+	// Class is the topic's durability class. Default flushed.
+	Class wire.Class `json:"-"`
+	// Partitions of the topic. Default 1.
+	Partitions int `json:"partitions"`
+	// Connections that produce. Default 1. They are divided among Threads
+	// (default 1), each with a loop and a driver of its own.
+	Connections int `json:"connections"`
+	Threads     int `json:"threads"`
+	// BatchMessages is the number of messages of a frame. Default 1.
+	BatchMessages int `json:"batch_messages"`
+	// Depth is the number of frames that a connection has in flight: kept up in
+	// a closed loop (default 1), the most in an open one (default 4096).
+	Depth int `json:"depth"`
+	// Rate makes it an open loop of so many messages a second, over all
+	// connections together; Burst one that comes in bursts.
+	Rate  int64 `json:"rate,omitempty"`
+	Burst Burst `json:"burst,omitzero"`
+	// Size is the size of all messages in bytes; 0 is the default mix.
+	Size int `json:"size,omitempty"`
+	// Spread says how frames are divided among partitions.
+	Spread Spread `json:"spread"`
+	// Client is the idle mode of the client's loops.
+	Client Idle `json:"client"`
+	// Reading says when messages are read back.
+	Reading Reading `json:"reading"`
+	// Duration is measured, after Warmup. Defaults 5 s and 1 s; Warmup below 0
+	// is none.
+	Duration time.Duration `json:"duration_ns"`
+	Warmup   time.Duration `json:"warmup_ns"`
+	// CPUs that the threads are pinned to, in order; fewer or none: not pinned.
+	CPUs []int `json:"cpus"`
+	// Seed decides sizes and contents. Default 1.
+	Seed uint64 `json:"seed"`
+}
+
+// Open reports whether the load is an open loop.
+func (c Load) Open() bool { return c.Rate > 0 || c.Burst.Messages > 0 }
+
+func (c Load) withDefaults() Load {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	if c.Class == wire.ClassUnspecified {
+		c.Class = wire.ClassFlushed
+	}
+	def(&c.Partitions, 1)
+	def(&c.Connections, 1)
+	def(&c.Threads, 1)
+	def(&c.BatchMessages, 1)
+	if c.Open() {
+		def(&c.Depth, 4096)
+	}
+	def(&c.Depth, 1)
+	if c.Duration == 0 {
+		c.Duration = 5 * time.Second
+	}
+	if c.Warmup == 0 {
+		c.Warmup = time.Second
+	}
+	c.Warmup = max(0, c.Warmup)
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	c.Threads = min(c.Threads, c.Connections)
+	return c
+}
+
+// validate reports the first setting that cannot be used.
+func (c Load) validate() error {
+	for _, v := range [...]struct {
+		name string
+		n    int
+		max  int
+	}{
+		{"partitions", c.Partitions, MaxPartitions},
+		{"connections", c.Connections, MaxConnections},
+		{"threads", c.Threads, MaxThreads},
+		{"batch-messages", c.BatchMessages, MaxBatch},
+		{"depth", c.Depth, MaxDepth},
+	} {
+		if v.n < 1 || v.n > v.max {
+			return fmt.Errorf("%w: %s %d, expected 1 to %d", ErrConfig, v.name, v.n, v.max)
+		}
+	}
+	if c.Duration < 0 {
+		return fmt.Errorf("%w: duration %v, expected a positive one", ErrConfig, c.Duration)
+	}
+	if c.frameBytes() > batch.MaxSize {
+		return fmt.Errorf("%w: %d messages of up to %d bytes make no batch below %d bytes", ErrConfig, c.BatchMessages, c.largest(), batch.MaxSize)
+	}
+	if _, err := c.sizes(0); err != nil {
+		return err
+	}
+	if c.Open() {
+		return c.schedule().Validate()
+	}
+	return nil
+}
+
+// sizes gives the sizes of the messages of connection number conn.
+func (c Load) sizes(conn int) (*Sizes, error) {
+	if c.Size != 0 {
+		return FixedSize(c.Size)
+	}
+	return MixedSizes(c.Seed + uint64(conn)), nil
+}
+
+func (c Load) schedule() Schedule {
+	return Schedule{Rate: c.Rate, Batch: int64(c.BatchMessages), Burst: c.Burst}
+}
+
+func (c Load) largest() int {
+	if c.Size != 0 {
+		return c.Size
+	}
+	return MixMax
+}
+
+// recordOverhead is the most that a record has beside its value.
+const recordOverhead = 32
+
+// frameBytes bounds a produce frame.
+func (c Load) frameBytes() int {
+	return wire.HeaderSize + wire.ProduceRequestFixed + batch.HeaderSize + c.BatchMessages*(c.largest()+recordOverhead)
+}
+
+// Title says in one line what was measured.
+func (c Load) Title() string {
+	parts := []string{"class " + c.Class.String(), plural(c.Partitions, "partition")}
+	if c.Partitions > 1 {
+		parts[1] += " " + c.Spread.String()
+	}
+	parts = append(parts, plural(c.BatchMessages, "message")+" a frame")
+	if c.Size != 0 {
+		parts = append(parts, fmt.Sprintf("%d B each", c.Size))
+	} else {
+		parts = append(parts, fmt.Sprintf("%d-%d B, mean %d", MixMin, MixMax, MixMean))
+	}
+	switch {
+	case c.Burst.Messages > 0:
+		parts = append(parts, fmt.Sprintf("open loop, bursts of %d messages in %v every %v", c.Burst.Messages, c.Burst.Length, c.Burst.Period))
+	case c.Rate > 0:
+		parts = append(parts, fmt.Sprintf("open loop, %d messages/s", c.Rate))
+	default:
+		parts = append(parts, fmt.Sprintf("closed loop, %d in flight", c.Depth))
+	}
+	parts = append(parts, plural(c.Connections, "connection"), "client "+c.Client.String())
+	return strings.Join(parts, " · ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

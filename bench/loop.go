@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// Idle says what a loop does while it waits.
+type Idle uint8
+
+const (
+	// Poll polls, and yields the CPU after every turn that found nothing.
+	Poll Idle = iota
+	// Block sleeps in the kernel until something completes.
+	Block
+	// Adaptive polls as Poll does for 75 µs after the last work and then
+	// sleeps: what a broker's shard does by default.
+	Adaptive
+)
+
+const (
+	// adaptiveSpin is how long an Adaptive loop polls.
+	adaptiveSpin = 75 * time.Microsecond
+	// maxSleep bounds a sleep, so that a loop sees that it is to end.
+	maxSleep = 100 * time.Millisecond
+	// far is a time that a loop does not wait for.
+	far = int64(1) << 62
+)
+
+var idleNames = [...]string{"poll", "block", "adaptive"}
+
+// String is the mode's name on the command line.
+func (i Idle) String() string {
+	if int(i) < len(idleNames) {
+		return idleNames[i]
+	}
+	return fmt.Sprintf("idle(%d)", uint8(i))
+}
+
+// MarshalText puts the name into JSON.
+func (i Idle) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// ParseIdle reads a name that String gives.
+func ParseIdle(name string) (Idle, error) {
+	for i, n := range idleNames {
+		if n == name {
+			return Idle(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: idle mode %q, expected poll, block or adaptive", ErrConfig, name)
+}
+
+// loop turns one driver on the thread that owns it.
+type loop struct {
+	drv      aio.Driver
+	clock    aio.Clock
+	platform Platform
+	idle     Idle
+	lastWork int64
+}
+
+func newLoop(drv aio.Driver, p Platform, idle Idle) *loop {
+	return &loop{drv: drv, clock: drv.Clock(), platform: p, idle: idle}
+}
+
+// turn submits what is queued, delivers what has completed and, if that was
+// nothing, idles as the mode has it: never beyond the time until.
+func (l *loop) turn(until int64) error {
+	if l.idle == Block {
+		_, err := l.sleep(until)
+		return err
+	}
+	n, err := l.drv.Poll(0)
+	if n > 0 || err != nil {
+		if l.idle == Adaptive {
+			l.lastWork = l.clock.Now()
+		}
+		return err
+	}
+	if l.idle == Adaptive && l.clock.Now()-l.lastWork > int64(adaptiveSpin) {
+		n, err := l.sleep(until)
+		if n > 0 {
+			l.lastWork = l.clock.Now()
+		}
+		return err
+	}
+	l.platform.Yield()
+	return nil
+}
+
+func (l *loop) sleep(until int64) (int, error) {
+	wait := min(maxSleep, time.Duration(until-l.clock.Now()))
+	return l.drv.Poll(max(0, wait))
+}

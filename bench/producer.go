@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/internal/invariant"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// turnBytes is about how much a producer builds before it sends.
+const turnBytes = 32 << 10
+
+// lane is what one connection sends to one partition, numbered from 0.
+type lane struct {
+	sentLane
+	id        uint32
+	partition int32
+}
+
+// request is a frame in flight.
+type request struct {
+	lane     *lane
+	first    uint64 // sequence number of its first message
+	count    int64  // messages
+	intended int64
+	sent     int64
+	turn     uint16 // of the slot: tells a late answer apart
+	busy     bool
+}
+
+// producer sends the messages of one connection, in one of two ways. In a closed
+// loop it keeps depth frames in flight. In an open loop it sends a group of
+// messages when it is due, whatever is in flight, up to depth.
+type producer struct {
+	w       *worker
+	link    *link
+	conn    int // its number among all connections
+	lanes   []*lane
+	nextTo  int // lane of the next frame
+	sizes   *Sizes
+	noise   *noise
+	builder *batch.Builder
+	value   []byte
+
+	requests []request
+	free     []uint16
+	unsent   []uint16 // built, not handed to the kernel
+	group    int64    // open loop: groups built
+}
+
+func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error) {
+	c := w.run.load
+	sizes, err := c.sizes(conn)
+	if err != nil {
+		return nil, err
+	}
+	p := &producer{
+		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed + uint64(conn)),
+		builder: batch.NewBuilder(nil, c.frameBytes()), value: make([]byte, sizes.Max()),
+		requests: make([]request, c.Depth), free: make([]uint16, c.Depth), unsent: make([]uint16, 0, c.Depth),
+		nextTo: conn % len(lanes),
+	}
+	for i := range p.free {
+		p.free[i] = uint16(c.Depth - 1 - i)
+	}
+	l.to = p
+	return p, nil
+}
+
+// idle reports whether everything is answered.
+func (p *producer) idle() bool { return len(p.free) == len(p.requests) }
+
+// offer builds what is due at now and hands it over. It returns when there is
+// something to build next: far if only an answer can tell.
+func (p *producer) offer(now int64) int64 {
+	next := far
+	for built := 0; len(p.free) > 0; {
+		intended := now
+		if p.w.run.open {
+			if intended = p.due(); intended > now {
+				next = intended
+				break
+			}
+		}
+		if intended >= p.w.run.until {
+			break
+		}
+		n := p.build(intended)
+		if n == 0 {
+			break // no room: the end of the send in flight makes some
+		}
+		if built += n; built > turnBytes {
+			next = now
+			break
+		}
+	}
+	p.flush()
+	return next
+}
+
+// due is the intended time of the next group. The groups of the schedule go to
+// the connections in turn.
+func (p *producer) due() int64 {
+	c := &p.w.run.load
+	return p.w.run.start + p.w.run.schedule.At(p.group*int64(c.Connections)+int64(p.conn))
+}
+
+// build makes one frame and returns its size in bytes, 0 if there is no room.
+func (p *producer) build(intended int64) int {
+	run := p.w.run
+	dst := p.link.room(run.frame)
+	if dst == nil {
+		return 0
+	}
+	ln := p.lanes[p.nextTo]
+	if p.nextTo++; p.nextTo == len(p.lanes) {
+		p.nextTo = 0
+	}
+	slot := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	r := &p.requests[slot]
+	*r = request{lane: ln, first: ln.sent, count: int64(run.load.BatchMessages), intended: intended, turn: r.turn + 1, busy: true}
+
+	start := len(dst)
+	req := wire.ProduceRequest{Topic: run.topic.id, Partition: ln.partition, MinClass: run.load.Class}
+	corr := uint32(r.turn)<<16 | uint32(slot)
+	dst = wire.AppendProduceRequestHeader(dst, corr, &req, 0)
+	body := len(dst)
+	out := p.fill(dst, ln, intended)
+	// Now that the batch's size is known, the header is written again.
+	wire.AppendProduceRequestHeader(out[:start], corr, &req, len(out)-body)
+	p.link.filled(out)
+	p.unsent = append(p.unsent, slot)
+	p.group++
+	return len(out) - start
+}
+
+// fill appends a batch of the lane's next messages.
+func (p *producer) fill(dst []byte, ln *lane, intended int64) []byte {
+	run := p.w.run
+	p.builder.Reset(dst)
+	rec := batch.Record{Timestamp: run.wall + (intended-run.start)/int64(time.Millisecond)}
+	for range run.load.BatchMessages {
+		rec.Value = p.value[:p.sizes.Next()]
+		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.sent, time: intended})
+		if p.builder.Append(&rec) != nil {
+			invariant.Violated("bench: a batch is within its bound")
+		}
+		ln.sent++
+	}
+	return p.builder.Finish(batch.CodecNone)
+}
+
+// flush hands what is built to the kernel and notes when.
+func (p *producer) flush() {
+	if len(p.unsent) == 0 {
+		return
+	}
+	now := p.w.loop.clock.Now()
+	if !p.link.flush() {
+		return
+	}
+	for _, slot := range p.unsent {
+		p.requests[slot].sent = now
+	}
+	p.unsent = p.unsent[:0]
+}
+
+// frame takes an answer.
+func (p *producer) frame(_ *link, h wire.Header, body []byte, now int64) error {
+	slot := int(h.Correlation & 0xffff)
+	if slot >= len(p.requests) || !p.requests[slot].busy || p.requests[slot].turn != uint16(h.Correlation>>16) {
+		return fmt.Errorf("%w: an answer to no request: %s, correlation %#x", ErrBroker, h.Op, h.Correlation)
+	}
+	r := &p.requests[slot]
+	if h.IsError() {
+		e, err := wire.DecodeErrorResponse(body)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s: %s %s", ErrBroker, h.Op, e.Code, e.Message)
+	}
+	a, err := wire.DecodeProduceResponse(body)
+	if err != nil {
+		return err
+	}
+	if a.Code != wire.CodeNone {
+		p.refuse(r, a.Code, a.Message)
+	} else {
+		p.acknowledge(r, &a, now)
+	}
+	r.busy = false
+	p.free = append(p.free, uint16(slot))
+	return nil
+}
+
+func (p *producer) acknowledge(r *request, a *wire.ProduceResponse, now int64) {
+	ln := r.lane
+	ln.acked += r.count
+	for i := range r.count {
+		ln.offsets += fold(r.first+uint64(i), a.BaseOffset+i)
+	}
+	p.w.acked(r, now)
+}
+
+// refuse notes that a request's messages are not, or perhaps not, in the log.
+func (p *producer) refuse(r *request, code wire.Code, message string) {
+	ln := r.lane
+	s := span{r.first, r.first + uint64(r.count)}
+	at, _ := slices.BinarySearchFunc(ln.refused, s, func(a, b span) int { return int(a.first) - int(b.first) })
+	ln.refused = slices.Insert(ln.refused, at, s)
+	p.w.refused(r.count, code, message)
+}
+
+// abandon counts what is still unanswered as refused.
+func (p *producer) abandon() {
+	for i := range p.requests {
+		if r := &p.requests[i]; r.busy {
+			p.refuse(r, wire.CodeInternal, "no answer")
+		}
+	}
+}

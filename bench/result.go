@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Verdict says whether a result is to be believed.
+type Verdict string
+
+const (
+	// Valid results count.
+	Valid Verdict = "OK"
+	// Invalid results tell more of the client than of the broker.
+	Invalid Verdict = "INVALID: client-bound"
+	// Failed results have messages that did not come back as they went out.
+	Failed Verdict = "FAILED"
+)
+
+// lagShare: a run is invalid when its send lag is more than one part in this many
+// of its latency, both at the 99th percentile.
+const lagShare = 10
+
+// Result is what one measurement found.
+type Result struct {
+	Load  Load   `json:"load"`
+	Class string `json:"class"`
+	Title string `json:"title"`
+	// Ack is from the intended time (closed loop: the send) to the
+	// acknowledgement. Service is from the send; Lag from the intended time to the
+	// send, of an open loop; EndToEnd from the intended time to the consumer.
+	Ack      Summary `json:"ack"`
+	Service  Summary `json:"service"`
+	Lag      Summary `json:"send_lag,omitzero"`
+	EndToEnd Summary `json:"end_to_end,omitzero"`
+	// Rate is acknowledged messages a second, Bytes their bytes a second.
+	Rate  float64 `json:"messages_per_second"`
+	Bytes float64 `json:"bytes_per_second"`
+	// Sent, Acked and Read count all messages of the run, warm-up included.
+	Sent    int64   `json:"sent"`
+	Acked   int64   `json:"acked"`
+	Read    int64   `json:"read"`
+	Faults  Faults  `json:"faults"`
+	Verdict Verdict `json:"verdict"`
+	// Reason is more on a verdict that is not OK.
+	Reason string `json:"reason,omitempty"`
+
+	ack, service, lag, endToEnd *Latency
+}
+
+// result puts together what the workers have found.
+func (r *run) result(workers []*worker) *Result {
+	res := &Result{
+		Load: r.load, Class: r.load.Class.String(), Title: r.load.Title(),
+		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), endToEnd: NewLatency(),
+	}
+	var acked int64
+	for _, w := range workers {
+		res.ack.Merge(w.ack)
+		res.service.Merge(w.service)
+		res.lag.Merge(w.lag)
+		res.endToEnd.Merge(w.endToEnd)
+		acked += w.ackedIn
+		res.Faults.Refused += w.refusals
+		if res.Reason == "" && w.refusal != "" {
+			res.Reason = "first refusal: " + w.refusal
+		}
+	}
+	mean := 0.0
+	if sizes, err := r.load.sizes(0); err == nil {
+		mean = sizes.Mean()
+	}
+	res.Rate = float64(acked) / r.load.Duration.Seconds()
+	res.Bytes = res.Rate * mean
+	for i := range r.lanes {
+		res.Sent += int64(r.lanes[i].sent)
+		res.Acked += r.lanes[i].acked
+	}
+	if !r.target.Echo {
+		r.verify(res, workers)
+	}
+	res.summarize()
+	return res
+}
+
+// verify compares what was read with what was sent.
+func (r *run) verify(res *Result, workers []*worker) {
+	for _, w := range workers {
+		for _, pr := range w.reader.parts {
+			res.Read += pr.seen
+			res.Faults.Corrupted += pr.wrong
+			// What came behind the last message that was waited for: all messages
+			// are accounted for already, unless some were refused.
+			if beyond := r.ends[pr.partition] - pr.offset; beyond > 0 && res.Faults.Refused == 0 {
+				res.Faults.Duplicated += beyond
+			}
+			for conn := range pr.trackers {
+				ln := &r.lanes[conn*r.load.Partitions+int(pr.partition)]
+				res.Faults.Add(pr.trackers[conn].compare(&ln.sentLane))
+			}
+		}
+	}
+}
+
+// summarize computes summaries and verdict from histograms and faults.
+func (res *Result) summarize() {
+	res.Ack, res.Service = res.ack.Summary(), res.service.Summary()
+	if res.lag.Count() > 0 {
+		res.Lag = res.lag.Summary()
+	}
+	if res.endToEnd.Count() > 0 {
+		res.EndToEnd = res.endToEnd.Summary()
+	}
+	res.Verdict = verdict(res.Faults, res.Ack, res.Lag)
+	if res.Verdict == Invalid {
+		res.Reason = fmt.Sprintf("send lag p99 %s, latency p99 %s", micros(res.Lag.P99), micros(res.Ack.P99))
+	}
+	if res.Verdict == Valid && res.Ack.Count == 0 {
+		res.Verdict, res.Reason = Invalid, "nothing was acknowledged after the warm-up"
+	}
+}
+
+// verdict judges a run.
+func verdict(f Faults, ack, lag Summary) Verdict {
+	switch {
+	case f.Any():
+		return Failed
+	case lag.P99*lagShare > ack.P99:
+		return Invalid
+	default:
+		return Valid
+	}
+}
+
+// Err is ErrFailed for a failed result, else nil.
+func (res *Result) Err() error {
+	if res.Verdict != Failed {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %s", ErrFailed, res.Faults, res.Reason)
+}
+
+// merge adds another repetition of the same load.
+func (res *Result) merge(o *Result) {
+	res.ack.Merge(o.ack)
+	res.service.Merge(o.service)
+	res.lag.Merge(o.lag)
+	res.endToEnd.Merge(o.endToEnd)
+	res.Rate += o.Rate
+	res.Bytes += o.Bytes
+	res.Sent += o.Sent
+	res.Acked += o.Acked
+	res.Read += o.Read
+	res.Faults.Add(o.Faults)
+	if res.Reason == "" {
+		res.Reason = o.Reason
+	}
+}
+
+// Text is the result for people, several lines.
+func (res *Result) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", res.Title)
+	fmt.Fprintf(&b, "  %-11s %s  n %d\n", "ack", res.Ack, res.Ack.Count)
+	if res.Load.Open() {
+		fmt.Fprintf(&b, "  %-11s %s\n  %-11s %s\n", "service", res.Service, "send lag", res.Lag)
+	}
+	if res.EndToEnd.Count > 0 {
+		fmt.Fprintf(&b, "  %-11s %s\n", "end to end", res.EndToEnd)
+	}
+	fmt.Fprintf(&b, "  %-11s %.0f messages/s  %.1f MB/s\n", "rate", res.Rate, res.Bytes/1e6)
+	fmt.Fprintf(&b, "  %-11s %d sent, %d acknowledged, %d read: %s\n", "messages", res.Sent, res.Acked, res.Read, res.Faults)
+	fmt.Fprintf(&b, "  %s", res.Verdict)
+	if res.Reason != "" {
+		fmt.Fprintf(&b, ": %s", res.Reason)
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,219 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// brief is a load that takes little time. Without a warm-up something is
+// recorded on the slowest machine.
+func brief() Load {
+	return Load{Duration: 30 * time.Millisecond, Warmup: -1, Client: Block, Depth: 4}
+}
+
+func runFake(t *testing.T, do misdeed, load Load) *Result {
+	t.Helper()
+	p := newSimPlatform()
+	b := startFake(t, p, do)
+	res, err := Run(context.Background(), p, Target{Addr: b.addr}, load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestAnHonestBrokerPassesUnderEveryLoad(t *testing.T) {
+	loads := map[string]Load{
+		"one in flight": {Depth: 1},
+		"batches":       {BatchMessages: 64, Depth: 8},
+		"partitions":    {Partitions: 7, Depth: 16, BatchMessages: 3},
+		"one of many":   {Partitions: 7, Depth: 16, Spread: One},
+		"read after":    {Reading: After, Depth: 8, BatchMessages: 16},
+		"threads":       {Partitions: 4, Connections: 3, Threads: 2, Depth: 4},
+		"polling":       {Client: Poll, Depth: 2},
+		"fixed size":    {Size: 4096, Depth: 2, BatchMessages: 5},
+		"large":         {Size: 200_000, Depth: 2, BatchMessages: 2},
+		"open loop":     {Rate: 20_000},
+		"open, batches": {Rate: 50_000, BatchMessages: 10, Partitions: 3, Connections: 2},
+		"bursts":        {Burst: Burst{Messages: 200, Length: 2 * time.Millisecond, Period: 10 * time.Millisecond}},
+		"memory":        {Class: wire.ClassMemory},
+	}
+	for name, load := range loads {
+		t.Run(name, func(t *testing.T) {
+			b := brief()
+			load.Duration, load.Warmup = b.Duration, b.Warmup
+			res := runFake(t, honest, load)
+			if res.Faults.Any() || res.Sent == 0 || res.Acked != res.Sent || res.Read != res.Acked {
+				t.Fatalf("%s", res.Text())
+			}
+			if res.Ack.Count == 0 || res.Err() != nil {
+				t.Fatalf("nothing recorded: %s", res.Text())
+			}
+			if live := load.Reading == Live; live != (res.EndToEnd.Count > 0) {
+				t.Errorf("reading %s, %d end to end times", load.Reading, res.EndToEnd.Count)
+			}
+			if load.Open() != (res.Lag.Count > 0) {
+				t.Errorf("open %v, %d send lags", load.Open(), res.Lag.Count)
+			}
+		})
+	}
+}
+
+func TestEachMisdeedOfABrokerIsFound(t *testing.T) {
+	cases := []struct {
+		name  string
+		do    misdeed
+		count func(Faults) int64
+	}{
+		{"lost", lose, func(f Faults) int64 { return f.Lost }},
+		{"duplicated", duplicate, func(f Faults) int64 { return f.Duplicated }},
+		{"reordered", reorder, func(f Faults) int64 { return f.Reordered }},
+		{"corrupted", corrupt, func(f Faults) int64 { return f.Corrupted }},
+		{"not ours", foreignBatch, func(f Faults) int64 { return f.Corrupted }},
+		{"moved", misplace, func(f Faults) int64 { return f.Moved }},
+		{"refused", refuse, func(f Faults) int64 { return f.Refused }},
+	}
+	for _, reading := range []Reading{Live, After} {
+		for _, c := range cases {
+			if c.do == lose || c.do == corrupt {
+				continue // readers wait for what is missing: see below
+			}
+			t.Run(c.name+" "+reading.String(), func(t *testing.T) {
+				load := brief()
+				load.Reading = reading
+				res := runFake(t, c.do, load)
+				if c.count(res.Faults) != 1 {
+					t.Errorf("found %s", res.Faults)
+				}
+				if res.Verdict != Failed || !errors.Is(res.Err(), ErrFailed) {
+					t.Errorf("verdict %q, error %v", res.Verdict, res.Err())
+				}
+			})
+		}
+	}
+}
+
+func TestWhatIsMissingIsFoundWhenNothingMoreComes(t *testing.T) {
+	shortenReadWait(t)
+	for do, want := range map[misdeed]Faults{lose: {Lost: 1}, corrupt: {Lost: 1, Corrupted: 1}} {
+		load := brief()
+		load.Reading = After
+		if res := runFake(t, do, load); res.Faults != want || res.Err() == nil {
+			t.Errorf("misdeed %d: %s", do, res.Faults)
+		}
+	}
+}
+
+func TestAnUnansweredRequestCountsAsRefused(t *testing.T) {
+	shortenReadWait(t)
+	res := runFake(t, keepSilent, brief())
+	if res.Faults != (Faults{Refused: 1}) || !strings.Contains(res.Reason, "no answer") {
+		t.Fatalf("%s", res.Text())
+	}
+}
+
+func TestABrokerWithAWeakerClassIsRefused(t *testing.T) {
+	p := newSimPlatform()
+	b := startFake(t, p, honest)
+	b.class = wire.ClassMemory
+	_, err := Run(context.Background(), p, Target{Addr: b.addr}, brief())
+	if !errors.Is(err, ErrBroker) || !strings.Contains(err.Error(), "memory") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestARunEndsWithItsContext(t *testing.T) {
+	p := newSimPlatform()
+	b := startFake(t, p, honest)
+	ctx, cancel := context.WithCancel(context.Background())
+	load := brief()
+	load.Duration = time.Hour
+	go func() {
+		for b.produced.Load() == 0 {
+			p.Yield()
+		}
+		cancel()
+	}()
+	if _, err := Run(ctx, p, Target{Addr: b.addr}, load); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestARunWithoutABrokerFails(t *testing.T) {
+	p := newSimPlatform()
+	if _, err := Run(context.Background(), p, Target{Addr: "127.0.0.1:1"}, brief()); !errors.Is(err, ErrConnection) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestBadLoadsAreRefused(t *testing.T) {
+	for name, load := range map[string]Load{
+		"partitions": {Partitions: MaxPartitions + 1},
+		"batch":      {BatchMessages: -1},
+		"depth":      {Depth: MaxDepth + 1},
+		"size":       {Size: MinSize - 1},
+		"frame":      {Size: MaxSize, BatchMessages: 1000},
+		"burst":      {Burst: Burst{Messages: 10, Length: time.Second, Period: time.Millisecond}},
+		"duration":   {Duration: -1},
+	} {
+		if _, err := Run(context.Background(), newSimPlatform(), Target{}, load); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestPingPongMeasuresTheEchoServer(t *testing.T) {
+	p := newSimPlatform()
+	o := NetOptions{
+		Server: []Idle{Adaptive, Block}, Client: []Idle{Poll, Block}, Depths: []int{1, 8},
+		Duration: 10 * time.Millisecond, ServerCPU: NoCPU, ClientCPU: NoCPU,
+	}
+	n := 0
+	err := Network(context.Background(), p, o, func(r NetResult) {
+		if n++; r.RTT.Count == 0 || r.Rate == 0 {
+			t.Errorf("nothing measured: %s", r.Row())
+		}
+	})
+	if err != nil || n != 8 {
+		t.Fatalf("%d cases, error %v", n, err)
+	}
+}
+
+func TestDiskMeasuresEveryCaseAndLeavesNothingBehind(t *testing.T) {
+	p := newSimPlatform()
+	drv, err := p.NewDriver(simDisk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := drv.FS().Mkdir("/d"); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	o := DiskOptions{
+		Dir: "/d", FileBytes: 2 << 20, Ops: []DiskOp{Write, DSYNC, Read}, Sizes: []int{4096, 64 << 10}, Depths: []int{1, 8},
+		Idle: []Idle{Poll, Block}, Duration: 20 * time.Millisecond, CPU: NoCPU,
+	}
+	if err := Disk(context.Background(), p, o, func(r DiskResult) {
+		if n++; r.Latency.Count == 0 {
+			t.Errorf("nothing measured: %s", r.Row())
+		}
+	}); err != nil || n != 24 {
+		t.Fatalf("%d cases, error %v", n, err)
+	}
+	left, err := drv.FS().ReadDir("/d")
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
+
+func TestJitterFindsGaps(t *testing.T) {
+	j, err := MeasureJitter(context.Background(), newSimPlatform(), NoCPU, 20*time.Millisecond)
+	if err != nil || j.Stolen < 0 || j.Stolen > 1 {
+		t.Fatalf("%s, error %v", j, err)
+	}
+}

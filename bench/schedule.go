@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// Schedule is when messages of an open loop are meant to be sent. They arrive
+// in groups of Batch messages, as an application hands them over; a group is one
+// frame. The times depend on nothing but the schedule: what falls behind does
+// not move what comes after.
+type Schedule struct {
+	// Rate is the number of messages a second; 0 with Burst.
+	Rate int64
+	// Batch is the number of messages of a group, 1 or more.
+	Batch int64
+	// Burst, if Messages is not 0, replaces the even rate.
+	Burst Burst
+}
+
+// Burst is a load that comes in bursts: Messages of them evenly within Length,
+// then silence until the Period is over.
+type Burst struct {
+	Messages int64         `json:"messages"`
+	Length   time.Duration `json:"length_ns"`
+	Period   time.Duration `json:"period_ns"`
+}
+
+// Validate reports a schedule that has no times.
+func (s Schedule) Validate() error {
+	switch {
+	case s.Batch < 1:
+		return fmt.Errorf("%w: %d messages a batch, expected at least 1", ErrConfig, s.Batch)
+	case s.Burst.Messages == 0 && s.Rate < 1:
+		return fmt.Errorf("%w: rate %d messages/s, expected at least 1", ErrConfig, s.Rate)
+	case s.Burst.Messages < 0 || s.Burst.Messages > 0 && (s.Burst.Length <= 0 || s.Burst.Period < s.Burst.Length):
+		return fmt.Errorf("%w: burst of %d messages in %v every %v: the length must be positive and within the period",
+			ErrConfig, s.Burst.Messages, s.Burst.Length, s.Burst.Period)
+	}
+	return nil
+}
+
+// At is the intended time of group i, from 0, in nanoseconds after the start. A
+// schedule lasts 292 years.
+func (s Schedule) At(i int64) int64 {
+	if s.Burst.Messages == 0 {
+		return mulDiv(i*s.Batch, int64(time.Second), s.Rate)
+	}
+	groups := s.groups()
+	return i/groups*int64(s.Burst.Period) + mulDiv(i%groups, int64(s.Burst.Length), groups)
+}
+
+// groups is the number of groups of a burst.
+func (s Schedule) groups() int64 { return (s.Burst.Messages + s.Batch - 1) / s.Batch }
+
+// PerSecond is the mean rate in messages a second.
+func (s Schedule) PerSecond() float64 {
+	if s.Burst.Messages == 0 {
+		return float64(s.Rate)
+	}
+	return float64(s.groups()*s.Batch) / s.Burst.Period.Seconds()
+}
+
+// mulDiv is a * b / c without overflow in between; none is negative.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(q)
+}

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// adminBuf is the size of the send buffers of a connection for administration.
+const adminBuf = 64 << 10
+
+// dial opens a connection and, for a broker, says hello; shard is the one wanted.
+// bufBytes and partBytes are as in newLink. The response of hello is zero for an
+// echo server, which knows none.
+func dial(lp *loop, target Target, shard int32, bufBytes, partBytes int) (*link, wire.HelloResponse, error) {
+	var hello wire.HelloResponse
+	sock, err := lp.drv.Dial(target.Addr)
+	if err != nil {
+		return nil, hello, fmt.Errorf("%w: %w", ErrConnection, err)
+	}
+	l, err := newLink(lp.drv, sock, nil, bufBytes, partBytes)
+	if err != nil || target.Echo {
+		return l, hello, err
+	}
+	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+		return wire.AppendHelloRequest(dst, corr, wire.HelloRequest{
+			MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, WantedShard: shard, ClientID: "mqd bench",
+		})
+	})
+	if err != nil {
+		return nil, hello, fmt.Errorf("hello to %s: %w", target.Addr, err)
+	}
+	if hello, err = wire.DecodeHelloResponse(body); err != nil {
+		return nil, hello, fmt.Errorf("hello to %s: %w", target.Addr, err)
+	}
+	l.limit = max(l.limit, hello.MaxFrame)
+	return l, hello, nil
+}
+
+// topic is a topic of a run.
+type topic struct {
+	name   string
+	id     wire.TopicID
+	shards []uint16 // owner of each partition
+	count  uint32   // shards of the broker
+}
+
+// createTopic makes a topic and looks up where its partitions are.
+func createTopic(lp *loop, l *link, name string, partitions int, class wire.Class) (topic, error) {
+	t := topic{name: name}
+	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+		return wire.AppendTopicCreateRequest(dst, corr, wire.TopicCreateRequest{
+			Name: name, Partitions: uint32(partitions),
+			Configs: []wire.Config{{Key: "durability", Value: class.String()}},
+		})
+	})
+	if err != nil {
+		return t, err
+	}
+	made, err := wire.DecodeTopicCreateResponse(body)
+	if err != nil {
+		return t, err
+	}
+	if made.Code != wire.CodeNone {
+		return t, fmt.Errorf("%w: create topic %s: %s %s", ErrBroker, name, made.Code, made.Message)
+	}
+	t.id = made.ID
+	_, body, err = l.call(lp, func(dst []byte, corr uint32) []byte {
+		return wire.AppendMetadataRequest(dst, corr, wire.MetadataRequest{Topics: []string{name}})
+	})
+	if err != nil {
+		return t, err
+	}
+	meta, err := wire.DecodeMetadataResponse(body)
+	if err != nil {
+		return t, err
+	}
+	if len(meta.Topics) != 1 || meta.Topics[0].Code != wire.CodeNone || len(meta.Topics[0].PartitionShards) != partitions {
+		return t, fmt.Errorf("%w: metadata of topic %s: %+v, expected %d partitions", ErrBroker, name, meta.Topics, partitions)
+	}
+	if got := meta.Topics[0].Class; got != class {
+		return t, fmt.Errorf("%w: topic %s has class %s, expected %s", ErrBroker, name, got, class)
+	}
+	t.shards, t.count = meta.Topics[0].PartitionShards, meta.Shards
+	return t, nil
+}
+
+// endOf asks for the durable offset of a partition.
+func endOf(lp *loop, l *link, t topic, partition int) (int64, error) {
+	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+		return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: t.id, Partition: int32(partition), Time: wire.TimeEnd})
+	})
+	if err != nil {
+		return 0, err
+	}
+	r, err := wire.DecodeListOffsetsResponse(body)
+	if err == nil && r.Code != wire.CodeNone {
+		err = fmt.Errorf("%w: end of partition %d of %s: %s", ErrBroker, partition, t.name, r.Code)
+	}
+	return r.Offset, err
+}
+
+func deleteTopic(lp *loop, l *link, name string) error {
+	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+		return wire.AppendTopicDeleteRequest(dst, corr, wire.TopicDeleteRequest{Name: name})
+	})
+	if err != nil {
+		return err
+	}
+	r, err := wire.DecodeTopicResult(body)
+	if err == nil && r.Code != wire.CodeNone {
+		err = fmt.Errorf("%w: delete topic %s: %s %s", ErrBroker, name, r.Code, r.Message)
+	}
+	return err
+}
+
+// administer runs f with a connection of its own, on a thread of its own.
+func administer(p Platform, target Target, f func(lp *loop, l *link) error) error {
+	o := aio.Options{Entries: 64, ArenaBytes: 4 * adminBuf, RecvBuffers: 8, RecvBufferBytes: 16 << 10, Files: 1, Helpers: 1}
+	return onThread(p, NoCPU, o, func(drv aio.Driver) error {
+		lp := newLoop(drv, p, Block)
+		l, _, err := dial(lp, target, wire.AnyShard, adminBuf, adminBuf)
+		if err != nil {
+			return err
+		}
+		if err := f(lp, l); err != nil {
+			return err
+		}
+		return l.close(lp)
+	})
+}

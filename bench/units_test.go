@@ -1,0 +1,343 @@
+package bench
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// simDisk sizes a driver that only serves files.
+var simDisk = aio.Options{ArenaBytes: 1 << 16, RecvBuffers: 2}
+
+// shortenReadWait has readers give up soon, and producers too.
+func shortenReadWait(t *testing.T) {
+	t.Helper()
+	read, answer := readWait, answerWait
+	readWait, answerWait = 50*time.Millisecond, 50*time.Millisecond
+	t.Cleanup(func() { readWait, answerWait = read, answer })
+}
+
+func TestTheMixHasItsMeanAndBounds(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 99} {
+		s := MixedSizes(seed)
+		sum, least, most := 0, math.MaxInt, 0
+		const draws = 3 * sizeSteps
+		for range draws {
+			n := s.Next()
+			sum, least, most = sum+n, min(least, n), max(most, n)
+		}
+		mean := float64(sum) / draws
+		if math.Abs(mean-MixMean) > MixMean/100.0 || least != MixMin || most > MixMax || most < MixMax-8 || s.Max() != MixMax {
+			t.Errorf("seed %d: mean %.2f, from %d to %d", seed, mean, least, most)
+		}
+	}
+	a, b := MixedSizes(1), MixedSizes(2)
+	if slices.Equal(a.table, b.table) {
+		t.Error("two seeds give the same order")
+	}
+}
+
+func TestMessagesCarryTheirStampAndAnyChangeIsSeen(t *testing.T) {
+	n := newNoise(1)
+	rapid.Check(t, func(t *rapid.T) {
+		b := make([]byte, rapid.IntRange(MinSize, 600).Draw(t, "size"))
+		want := stamp{
+			run: rapid.Uint32().Draw(t, "run"), lane: rapid.Uint32().Draw(t, "lane"),
+			seq: rapid.Uint64().Draw(t, "seq"), time: rapid.Int64().Draw(t, "time"),
+		}
+		n.write(b, want)
+		if got, ok := readStamp(b); !ok || got != want {
+			t.Fatalf("read %+v, %v, wrote %+v", got, ok, want)
+		}
+		b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if _, ok := readStamp(b); ok {
+			t.Fatal("a changed message was taken")
+		}
+	})
+	if _, ok := readStamp(make([]byte, MinSize-1)); ok {
+		t.Error("a short message was taken")
+	}
+}
+
+func TestAnEvenRateIsExactForEver(t *testing.T) {
+	s := Schedule{Rate: 3, Batch: 1}
+	for i, want := range []int64{0, 333333333, 666666666, 1000000000} {
+		if got := s.At(int64(i)); got != want {
+			t.Errorf("message %d is due at %d, want %d", i, got, want)
+		}
+	}
+	year := int64(365 * 24 * 3600)
+	s = Schedule{Rate: 10_000_000, Batch: 1}
+	if got := s.At(year * s.Rate); got != year*int64(time.Second) {
+		t.Errorf("after a year: %d", got)
+	}
+	s = Schedule{Rate: 64_000, Batch: 64}
+	if got := s.At(1000); got != int64(time.Second) {
+		t.Errorf("1000 groups of 64 at 64,000/s are due at %d", got)
+	}
+}
+
+func TestBurstsComeEvenlyAndThenNothing(t *testing.T) {
+	s := Schedule{Batch: 1, Burst: Burst{Messages: 5, Length: 50 * time.Millisecond, Period: time.Second}}
+	var got []time.Duration
+	for i := range int64(11) {
+		got = append(got, time.Duration(s.At(i)).Truncate(time.Millisecond))
+	}
+	ms := time.Millisecond
+	want := []time.Duration{0, 10 * ms, 20 * ms, 30 * ms, 40 * ms, 1000 * ms, 1010 * ms, 1020 * ms, 1030 * ms, 1040 * ms, 2000 * ms}
+	if !slices.Equal(got, want) {
+		t.Errorf("due at %v, want %v", got, want)
+	}
+	if r := s.PerSecond(); r != 5 {
+		t.Errorf("%v messages a second", r)
+	}
+	// A burst that is no multiple of the batch is rounded up to whole groups.
+	s.Batch = 2
+	if g, r := s.groups(), s.PerSecond(); g != 3 || r != 6 {
+		t.Errorf("%d groups, %v messages a second", g, r)
+	}
+}
+
+func TestTimesNeverGoBackAndStayWithinTheirBurst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Schedule{Rate: rapid.Int64Range(1, 20_000_000).Draw(t, "rate"), Batch: rapid.Int64Range(1, 1000).Draw(t, "batch")}
+		if rapid.Bool().Draw(t, "bursts") {
+			length := rapid.Int64Range(1, int64(time.Minute)).Draw(t, "length")
+			s.Burst = Burst{Messages: rapid.Int64Range(1, 1e6).Draw(t, "messages"), Length: time.Duration(length), Period: time.Duration(length + rapid.Int64Range(0, int64(time.Minute)).Draw(t, "pause"))}
+		}
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		i := rapid.Int64Range(0, 1<<20).Draw(t, "group")
+		at := s.At(i)
+		if next := s.At(i + 1); next < at {
+			t.Fatalf("group %d at %d, the next at %d", i, at, next)
+		}
+		if s.Burst.Messages > 0 && at%int64(s.Burst.Period) >= int64(s.Burst.Length) {
+			t.Fatalf("group %d at %d is after its burst", i, at)
+		}
+	})
+}
+
+func TestMergedHistogramsAreAsIfRecordedInOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := []*Latency{NewLatency(), NewLatency(), NewLatency()}
+		whole, merged := NewLatency(), NewLatency()
+		for range rapid.IntRange(1, 200).Draw(t, "records") {
+			ns, n := rapid.Int64Range(0, 2*maxLatency).Draw(t, "ns"), rapid.Int64Range(1, 100).Draw(t, "n")
+			parts[rapid.IntRange(0, 2).Draw(t, "part")].Record(ns, n)
+			whole.Record(ns, n)
+		}
+		for _, p := range parts {
+			merged.Merge(p)
+		}
+		if a, b := merged.Summary(), whole.Summary(); a != b || merged.above != whole.above {
+			t.Fatalf("merged %+v, whole %+v", a, b)
+		}
+	})
+}
+
+func TestARunWhoseClientLagsIsInvalid(t *testing.T) {
+	for _, c := range []struct {
+		faults   Faults
+		ack, lag int64
+		want     Verdict
+	}{
+		{Faults{}, 1000, 100, Valid},
+		{Faults{}, 1000, 101, Invalid},
+		{Faults{}, 1000, 0, Valid},
+		{Faults{Lost: 1}, 1000, 0, Failed},
+		{Faults{Refused: 1}, 1000, 900, Failed},
+		{Faults{Moved: 1}, 1000, 0, Failed},
+	} {
+		if got := verdict(c.faults, Summary{P99: c.ack}, Summary{P99: c.lag}); got != c.want {
+			t.Errorf("%+v, latency %d, lag %d: %s, want %s", c.faults, c.ack, c.lag, got, c.want)
+		}
+	}
+}
+
+// TestTrackerCountsWhatWasDoneToALane does known things to a lane and expects them
+// counted.
+func TestTrackerCountsWhatWasDoneToALane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 200).Draw(t, "messages")
+		sent := sentLane{sent: uint64(n)}
+		type event struct{ seq, offset int }
+		var events []event
+		var want Faults
+		lost := map[int]bool{}
+		for i := range n {
+			sent.acked++
+			sent.offsets += fold(uint64(i), int64(i))
+			switch rapid.IntRange(0, 9).Draw(t, "fate") {
+			case 0:
+				lost[i] = true
+				want.Lost++
+			case 1:
+				events = append(events, event{i, i}, event{i, i})
+				want.Duplicated++
+			default:
+				events = append(events, event{i, i})
+			}
+		}
+		for i := 0; i+1 < len(events); i++ {
+			a, b := events[i], events[i+1]
+			if a.seq+1 == b.seq && (i+2 >= len(events) || events[i+2].seq > b.seq) && (i == 0 || events[i-1].seq < a.seq) &&
+				rapid.IntRange(0, 9).Draw(t, "swap") == 0 {
+				events[i], events[i+1] = b, a
+				want.Reordered++
+				i++
+			}
+		}
+		var tr tracker
+		for _, e := range events {
+			tr.take(uint64(e.seq), int64(e.offset))
+		}
+		if got := tr.compare(&sent); got != want {
+			t.Fatalf("found %s; done %s", got, want)
+		}
+		// What was refused may be missing.
+		for i := range n {
+			if lost[i] {
+				sent.refused = append(sent.refused, span{uint64(i), uint64(i + 1)})
+			}
+		}
+		want.Lost = 0
+		if got := tr.compare(&sent); got != want {
+			t.Fatalf("with refusals: found %s; done %s", got, want)
+		}
+	})
+}
+
+func TestTrackerForgetsNoLoss(t *testing.T) {
+	var tr tracker
+	const n = 3 * maxSpans
+	for i := range uint64(n) {
+		tr.take(2*i+1, int64(i)) // every even one is missing
+	}
+	if got := tr.compare(&sentLane{sent: 2 * n}); got.Lost != n || len(tr.missing) > maxSpans {
+		t.Fatalf("found %s, %d gaps kept", got, len(tr.missing))
+	}
+}
+
+func TestTrackerSeesMovedAndUnsentMessages(t *testing.T) {
+	var tr tracker
+	sent := sentLane{sent: 2, acked: 2, offsets: fold(0, 0) + fold(1, 1)}
+	tr.take(0, 1) // the two offsets are exchanged
+	tr.take(1, 0)
+	if got := tr.compare(&sent); got != (Faults{Moved: 1}) {
+		t.Errorf("moved: %s", got)
+	}
+	tr.take(2, 2)
+	if got := tr.compare(&sent); got.Corrupted != 1 {
+		t.Errorf("unsent: %s", got)
+	}
+}
+
+func TestMediansAndPairs(t *testing.T) {
+	same := func(n int64) int64 { return n }
+	for _, c := range []struct {
+		in   []int64
+		want int64
+	}{{nil, 0}, {[]int64{5}, 5}, {[]int64{9, 1, 5}, 5}, {[]int64{4, 2}, 3}} {
+		if got := median(c.in, same); got != c.want {
+			t.Errorf("median of %v is %d, want %d", c.in, got, c.want)
+		}
+	}
+	var a, b []Round
+	for i := range int64(9) {
+		a, b = append(a, Round{P50: 200 + i}), append(b, Round{P50: 100 + i})
+	}
+	p := Compare(a, b, p50)
+	if p.Count != 9 || p.Median < 1.9 || p.Median > 2 || p.Low > p.Median || p.High < p.Median {
+		t.Errorf("%+v", p)
+	}
+	if again := Compare(a, b, p50); again != p {
+		t.Errorf("the same rounds give %+v and %+v", p, again)
+	}
+}
+
+func TestBudgetsSayWhetherAFigureIsWithin(t *testing.T) {
+	b := latencyBudget{[]term{{2, "D", 100_000}, {1, "P", 10_000}}, 100_000}
+	if b.total() != 310_000 || b.String() != "2 × D 100.0 + P 10.0 + 100" {
+		t.Errorf("%d ns: %s", b.total(), b)
+	}
+	for ns, want := range map[int64]bool{310_000: true, 465_000: true, 466_000: false} {
+		if r := b.within("x", ns); r.Within != want {
+			t.Errorf("%d ns of %d: %+v", ns, b.total(), r)
+		}
+	}
+	if r := atLeast("x", 999_999, 1e6, "msg/s", ""); r.Within {
+		t.Errorf("%+v", r)
+	}
+	if r := atLeast("x", 1e6, 1e6, "msg/s", ""); !r.Within {
+		t.Errorf("%+v", r)
+	}
+	if r := atMost("x", 0, 1, 1, "%", ""); !r.Within {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBuildingAndCheckingMessagesAllocatesNothing(t *testing.T) {
+	n, sizes := newNoise(1), MixedSizes(1)
+	value := make([]byte, MixMax)
+	buf := make([]byte, 64<<10)
+	builder := batch.NewBuilder(nil, len(buf))
+	lat := NewLatency()
+	var tr tracker
+	var seq uint64
+	if a := testing.AllocsPerRun(100, func() {
+		builder.Reset(buf[:36])
+		rec := batch.Record{}
+		for range 16 {
+			rec.Value = value[:sizes.Next()]
+			n.write(rec.Value, stamp{seq: seq})
+			if builder.Append(&rec) != nil {
+				t.Fatal("full")
+			}
+			s, ok := readStamp(rec.Value)
+			if !ok || !tr.take(s.seq, int64(s.seq)) {
+				t.Fatal("not taken")
+			}
+			seq++
+		}
+		builder.Finish(batch.CodecNone)
+		lat.Record(int64(seq), 16)
+	}); a != 0 {
+		t.Fatalf("%v allocations", a)
+	}
+}
+
+func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
+	for _, i := range []Idle{Poll, Block, Adaptive} {
+		if got, err := ParseIdle(i.String()); err != nil || got != i {
+			t.Errorf("%s: %v, %v", i, got, err)
+		}
+	}
+	for _, s := range []Spread{RoundRobin, One} {
+		if got, err := ParseSpread(s.String()); err != nil || got != s {
+			t.Errorf("%s: %v, %v", s, got, err)
+		}
+	}
+	for _, r := range []Reading{Live, After} {
+		if got, err := ParseReading(r.String()); err != nil || got != r {
+			t.Errorf("%s: %v, %v", r, got, err)
+		}
+	}
+	for _, o := range []DiskOp{Write, DSYNC, Read} {
+		if got, err := ParseDiskOp(o.String()); err != nil || got != o {
+			t.Errorf("%s: %v, %v", o, got, err)
+		}
+	}
+	_, err := ParseIdle("never")
+	if !errors.Is(err, ErrConfig) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,238 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// Waits; variables for tests.
+var (
+	// answerWait bounds the wait for answers after the last send.
+	answerWait = 30 * time.Second
+	// readWait is how long a reader waits for messages that do not come.
+	readWait = 10 * time.Second
+)
+
+const (
+	minSendBuf = 64 << 10
+	maxSendBuf = 256 << 10
+)
+
+// errStopped: the run has ended early, for a reason that another worker or the
+// caller knows.
+var errStopped = errors.New("stopped")
+
+// worker is one thread of a run: connections that produce, and a connection that
+// reads the worker's share of the partitions.
+type worker struct {
+	run       *run
+	number    int
+	loop      *loop
+	producers []*producer
+	reader    *reader
+
+	ack, service, lag, endToEnd *Latency
+	ackedIn                     int64 // messages acknowledged while measuring
+	refusals                    int64
+	refusal                     string // the first
+}
+
+func newWorker(r *run, number int) *worker {
+	return &worker{run: r, number: number, ack: NewLatency(), service: NewLatency(), lag: NewLatency(), endToEnd: NewLatency()}
+}
+
+// sendBuf is the size of a send buffer of a connection.
+func (r *run) sendBuf() int {
+	n := maxSendBuf
+	if r.load.Connections > 16 {
+		n = minSendBuf
+	}
+	return max(n, 2*r.frame)
+}
+
+// driverOptions sizes the worker's driver.
+func (w *worker) driverOptions() aio.Options {
+	conns := len(w.run.connsOf(w.number)) + 1
+	entries := 256
+	for entries < 4*conns {
+		entries *= 2
+	}
+	return aio.Options{
+		Entries: entries, ArenaBytes: int64(2*conns*w.run.sendBuf() + 2*w.run.readBuf() + 1<<20),
+		RecvBuffers: 64, Files: 1, Helpers: 1,
+	}
+}
+
+// main is the worker's thread.
+func (w *worker) main(drv aio.Driver) error {
+	w.loop = newLoop(drv, w.run.platform, w.run.load.Client)
+	err := w.connect()
+	w.run.ready.Done()
+	if err == nil {
+		<-w.run.begin
+		err = w.measure()
+	}
+	if err != nil {
+		w.run.fail()
+	}
+	return errors.Join(err, w.close())
+}
+
+// connect opens the connections. Those that the broker serves on a shard of
+// their own send to that shard's partitions.
+func (w *worker) connect() error {
+	r := w.run
+	for _, n := range r.connsOf(w.number) {
+		l, hello, err := dial(w.loop, r.target, r.wantedShard(n), r.sendBuf(), adminBuf)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", n, err)
+		}
+		if hello.MaxFrame > 0 && int(hello.MaxFrame) < r.frame {
+			return fmt.Errorf("%w: frames of up to %d bytes, the broker takes %d", ErrConfig, r.frame, hello.MaxFrame)
+		}
+		p, err := newProducer(w, l, n, r.lanesOf(n))
+		if err != nil {
+			return err
+		}
+		w.producers = append(w.producers, p)
+	}
+	if r.target.Echo {
+		return nil
+	}
+	l, _, err := dial(w.loop, r.target, wire.AnyShard, r.readBuf(), fetchBytes+r.frame+adminBuf)
+	if err != nil {
+		return fmt.Errorf("reader: %w", err)
+	}
+	w.reader = newReader(w, l, r.partsOf(w.number))
+	return nil
+}
+
+// measure produces until the run's end, waits for the answers, and reads back.
+func (w *worker) measure() error {
+	if w.reader != nil && w.run.load.Reading == After {
+		w.reader.stop = true
+	}
+	err := w.produce()
+	w.run.finished()
+	if w.reader == nil || err != nil {
+		return err
+	}
+	w.reader.stop = false
+	w.reader.lastSeen = w.loop.clock.Now()
+	return w.readRest()
+}
+
+// produce sends until the time is over and waits until everything is answered.
+func (w *worker) produce() error {
+	until := w.run.until
+	limit := until + int64(answerWait)
+	for {
+		now := w.loop.clock.Now()
+		if now >= until && w.answered() {
+			return nil
+		}
+		if now > limit {
+			for _, p := range w.producers {
+				p.abandon()
+			}
+			return nil
+		}
+		next := limit
+		if now < until {
+			next = until
+		}
+		if err := w.turn(now, next); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *worker) answered() bool {
+	for _, p := range w.producers {
+		if !p.idle() {
+			return false
+		}
+	}
+	return true
+}
+
+// turn offers what is due at now and turns the loop once, idling at most until
+// limit.
+func (w *worker) turn(now, limit int64) error {
+	if w.run.failed.Load() {
+		return errStopped
+	}
+	for _, p := range w.producers {
+		limit = min(limit, p.offer(now))
+		if p.link.err != nil {
+			return p.link.err
+		}
+	}
+	if w.reader != nil {
+		w.reader.ask()
+		if w.reader.link.err != nil {
+			return w.reader.link.err
+		}
+	}
+	return w.loop.turn(limit)
+}
+
+// readRest reads until everything acknowledged is seen, or nothing more comes.
+func (w *worker) readRest() error {
+	for {
+		now := w.loop.clock.Now()
+		if w.run.allProduced() && (w.reader.doneAll() || now-w.reader.lastSeen > int64(readWait)) {
+			return nil
+		}
+		if err := w.turn(now, now+int64(readWait)); err != nil {
+			return err
+		}
+	}
+}
+
+// close ends the connections.
+func (w *worker) close() error {
+	var errs []error
+	for _, p := range w.producers {
+		errs = append(errs, p.link.close(w.loop))
+	}
+	if w.reader != nil {
+		errs = append(errs, w.reader.link.close(w.loop))
+	}
+	return errors.Join(errs...)
+}
+
+// acked records an acknowledged request.
+func (w *worker) acked(r *request, now int64) {
+	if now >= w.run.from && now < w.run.until {
+		w.ackedIn += r.count
+	}
+	if r.intended < w.run.from {
+		return // warm-up
+	}
+	w.service.Record(now-r.sent, r.count)
+	if !w.run.open {
+		w.ack.Record(now-r.sent, r.count)
+		return
+	}
+	w.ack.Record(now-r.intended, r.count)
+	w.lag.Record(r.sent-r.intended, r.count)
+}
+
+// received records a message read while it is produced.
+func (w *worker) received(intended, now int64) {
+	if w.run.load.Reading == Live && intended >= w.run.from {
+		w.endToEnd.Record(now-intended, 1)
+	}
+}
+
+func (w *worker) refused(messages int64, code wire.Code, message string) {
+	w.refusals += messages
+	if w.refusal == "" {
+		w.refusal = fmt.Sprintf("%s %s", code, message)
+	}
+}
