@@ -18,9 +18,11 @@ type openFile struct {
 	f      aio.FSFile
 	path   string
 	direct bool
-	// inRing: registered with the ring. Lock files are not: the kernel may
-	// hold registered files for a while after the process has died, and with
-	// them the lock.
+	// inRing: registered with the ring. Lock files are too, although nothing is
+	// read or written through them: the kernel keeps registered files, and so
+	// the lock, until everything that the ring had in flight has ended. A write
+	// of a process that has been killed can then not land on what the next
+	// process has written.
 	inRing bool
 	used   bool
 	flying int // operations that need f
@@ -73,12 +75,10 @@ func (d *Driver) putFile(h aio.File, file aio.FSFile, op *aio.FileOp) error {
 	if !ok {
 		invariant.Violated("uring: a file of the driver's filesystem has a descriptor")
 	}
-	if op.Kind == aio.FileOpen {
-		if err := d.ring.setFile(int(h), desc.Fd()); err != nil {
-			return &aio.Error{Op: "open", What: op.Path, Off: -1, Err: err}
-		}
-		e.inRing = true
+	if err := d.ring.setFile(int(h), desc.Fd()); err != nil {
+		return &aio.Error{Op: "open", What: op.Path, Off: -1, Err: err}
 	}
+	e.inRing = true
 	e.f, e.path, e.direct = file, op.Path, desc.Direct()
 	return nil
 }

@@ -15,6 +15,8 @@ const (
 	JournalsDir    = "journals"
 	TopicsDir      = "topics"
 	LockFile       = "lock"
+	// LockSuffix ends the name of the file that locks another.
+	LockSuffix = ".lock"
 )
 
 // CheckpointPath names the two generations of a shard's checkpoint, which take
@@ -31,6 +33,10 @@ func CheckpointPath(dir string, shard int, seq uint64) string {
 func JournalPath(dir string, shard int) string {
 	return filepath.Join(dir, JournalsDir, "journal-"+strconv.Itoa(shard))
 }
+
+// JournalLockPath names the file that the driver of a shard's journal holds a lock
+// on, so that nobody reads the journal while writes of a killed process land.
+func JournalLockPath(dir string, shard int) string { return JournalPath(dir, shard) + LockSuffix }
 
 // ParseJournalName returns the shard of a journal's file name.
 func ParseJournalName(name string) (shard int, ok bool) {

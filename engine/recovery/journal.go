@@ -14,6 +14,9 @@ import (
 // the shard's loop will use.
 func OpenJournal(d aio.Driver, rec *Recovered, dir string, shard int, size int64, o journal.Options) (*journal.Journal, error) {
 	path := layout.JournalPath(dir, shard)
+	if _, err := lock(d, layout.JournalLockPath(dir, shard)); err != nil {
+		return nil, errors.Join(layout.ErrBadDataDir, err)
+	}
 	res := rec.Journals[shard]
 	if res != nil && res.Anchor.Size != size {
 		if err := d.FS().Remove(path); err != nil {

@@ -3,6 +3,7 @@ package recovery
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
@@ -212,7 +213,7 @@ func (r *recovery) removeIn(sub string) error {
 	for _, e := range entries {
 		shard, ok := layout.ParseCheckpointName(e.Name)
 		if !ok {
-			shard, ok = layout.ParseJournalName(e.Name)
+			shard, ok = layout.ParseJournalName(strings.TrimSuffix(e.Name, layout.LockSuffix))
 		}
 		stale := ok && shard >= r.opts.Shards
 		if !stale && !aio.IsTemp(e.Name) && !segment.IsDeleted(e.Name) {

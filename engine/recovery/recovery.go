@@ -147,17 +147,16 @@ func (r *recovery) lockDir() error {
 			return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 		}
 	}
-	op := aio.FileOp{Kind: aio.FileLock, Path: r.path(layout.LockFile)}
-	if err := aio.DoFile(r.d, &op); err != nil {
+	var err error
+	if r.out.lock, err = lock(r.d, r.path(layout.LockFile)); err != nil {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
-	r.out.lock, r.locked = op.File, true
+	r.locked = true
 	stat := aio.FileOp{Kind: aio.FileStatFS, Path: r.opts.Dir}
 	if err := aio.DoFile(r.d, &stat); err != nil {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
 	r.out.Identity = stat.FS
-	var err error
 	if r.buf, err = r.d.Alloc(replayBufferBytes); err != nil {
 		return err
 	}

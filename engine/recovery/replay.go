@@ -76,6 +76,15 @@ func (r *recovery) scanJournals() error {
 
 func (r *recovery) scanJournal(shard int) error {
 	path := layout.JournalPath(r.opts.Dir, shard)
+	// What the ring of an earlier process still had in flight when it was killed
+	// has landed before its lock is gone.
+	held, err := lock(r.d, layout.JournalLockPath(r.opts.Dir, shard))
+	if err != nil {
+		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
+	}
+	if err := aio.CloseFile(r.d, held); err != nil {
+		return err
+	}
 	region, err := journal.OpenFileRegion(r.d, path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
