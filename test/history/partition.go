@@ -1,0 +1,241 @@
+package history
+
+import "fmt"
+
+// Class is what a partition promises when the broker's process dies.
+type Class uint8
+
+const (
+	// Memory may lose the newest messages of a life.
+	Memory Class = iota + 1
+	// Written and Flushed lose nothing; they differ when the power fails.
+	Written
+	Flushed
+)
+
+// Partition is the history of one partition and its judge.
+type Partition struct {
+	stream     uint32
+	class      Class
+	crashed    []bool // by life, from 1: how each ended
+	senders    map[uint32]*sender
+	log        pages
+	end        int64 // nothing known lies at or above it
+	scans      uint32
+	counts     Counts
+	violations []Violation
+}
+
+// Counts sums a history up.
+type Counts struct {
+	// Sent messages are divided into Acked, Refused (told to be not in the log),
+	// Unknown (nothing was told) and those that are still on their way.
+	Sent, Acked, Refused, Unknown int
+	// UnknownFound are those without an outcome that were seen all the same.
+	UnknownFound int
+	// Taken are the messages that crashes took from memory partitions.
+	Taken int
+	// Gaps are the stretches of offsets without content in the newest complete
+	// reading.
+	Gaps int
+	// Read counts messages in readings and by consumers.
+	Read int
+}
+
+// Add adds o to c.
+func (c *Counts) Add(o Counts) {
+	c.Sent += o.Sent
+	c.Acked += o.Acked
+	c.Refused += o.Refused
+	c.Unknown += o.Unknown
+	c.UnknownFound += o.UnknownFound
+	c.Taken += o.Taken
+	c.Gaps += o.Gaps
+	c.Read += o.Read
+}
+
+// outcome is what became of a message.
+type outcome uint8
+
+const (
+	pending outcome = iota
+	acked
+	refused
+	unknown
+)
+
+// sender is one producer's messages by sequence.
+type sender struct {
+	outcomes []outcome
+	offsets  []int64 // where each is, nowhere if that is not known
+}
+
+const nowhere = -1
+
+// New begins the history of an empty partition in the broker's first life. stream
+// is what its messages carry.
+func New(stream uint32, class Class) *Partition {
+	return &Partition{stream: stream, class: class, crashed: []bool{false}, senders: map[uint32]*sender{}, log: pages{}}
+}
+
+// life is the number of the current life.
+func (p *Partition) life() uint32 { return uint32(len(p.crashed)) }
+
+// Sent says that a message was given to a client. Those of one producer are told
+// in order of their sequence, from 0, before their outcome.
+func (p *Partition) Sent(m Message) {
+	s := p.senders[m.Producer]
+	if s == nil {
+		s = &sender{}
+		p.senders[m.Producer] = s
+	}
+	if m.Stream != p.stream || int(m.Seq) != len(s.outcomes) {
+		p.violate(Misused, "message %v sent to stream %d, expected sequence %d", m, p.stream, len(s.outcomes))
+		return
+	}
+	s.outcomes = append(s.outcomes, pending)
+	s.offsets = append(s.offsets, nowhere)
+	p.counts.Sent++
+}
+
+// Acked says that a message was acknowledged with an offset, in the current life.
+func (p *Partition) Acked(m Message, offset int64) {
+	if !p.settle(m, acked) {
+		return
+	}
+	p.counts.Acked++
+	if e := p.place(m, offset); e != nil {
+		e.flags |= isAcked
+	}
+}
+
+// Refused says that a message is not in the log and never will be.
+func (p *Partition) Refused(m Message) {
+	if p.settle(m, refused) {
+		p.counts.Refused++
+	}
+}
+
+// Unknown says that a message may be in the log or not.
+func (p *Partition) Unknown(m Message) {
+	if p.settle(m, unknown) {
+		p.counts.Unknown++
+	}
+}
+
+// settle notes the outcome of a message; false if it makes no sense.
+func (p *Partition) settle(m Message, o outcome) bool {
+	s := p.senders[m.Producer]
+	switch {
+	case s == nil || m.Stream != p.stream || int(m.Seq) >= len(s.outcomes):
+		p.violate(Misused, "outcome of message %v, which was not sent", m)
+	case s.outcomes[m.Seq] != pending:
+		p.violate(Misused, "second outcome of message %v", m)
+	case o == refused && s.offsets[m.Seq] != nowhere:
+		p.violate(Invented, "message %v was refused and is at offset %d", m, s.offsets[m.Seq])
+	default:
+		s.outcomes[m.Seq] = o
+		if o == unknown && s.offsets[m.Seq] != nowhere {
+			p.counts.UnknownFound++
+		}
+		return true
+	}
+	return false
+}
+
+// Crashed ends a life by force; Stopped ends it in order. The next one begins.
+func (p *Partition) Crashed() { p.next(true) }
+
+// Stopped ends a life in order.
+func (p *Partition) Stopped() { p.next(false) }
+
+func (p *Partition) next(crashed bool) {
+	p.crashed[len(p.crashed)-1] = crashed
+	p.crashed = append(p.crashed, false)
+}
+
+// End is the least that the end of the partition can be by what is known. Ask for
+// it before the broker, and give it to [Partition.Bounds].
+func (p *Partition) End() int64 { return p.end }
+
+// Bounds says what the broker gave as the start and the end of what can be read,
+// when least was known.
+func (p *Partition) Bounds(least, start, end int64) {
+	if start != 0 {
+		p.violate(Lost, "the log starts at %d, and nothing was ever deleted", start)
+	}
+	if end < least {
+		p.violate(WentBack, "the end is %d, and was %d", end, least)
+	}
+	p.end = max(p.end, end)
+}
+
+// observe is a value that somebody read at an offset. It returns the entry, nil if
+// the value cannot be.
+func (p *Partition) observe(offset int64, value []byte) (Message, *entry) {
+	p.counts.Read++
+	m, err := Identify(value)
+	if err != nil {
+		p.violate(Changed, "offset %d: %v", offset, err)
+		return m, nil
+	}
+	s := p.senders[m.Producer]
+	switch {
+	case m.Stream != p.stream:
+		p.violate(Invented, "offset %d has message %v of another partition", offset, m)
+	case s == nil || int(m.Seq) >= len(s.outcomes):
+		p.violate(Invented, "offset %d has message %v, which was not sent", offset, m)
+	case s.outcomes[m.Seq] == refused:
+		p.violate(Invented, "offset %d has message %v, which was refused", offset, m)
+	default:
+		if s.offsets[m.Seq] == nowhere && s.outcomes[m.Seq] == unknown {
+			p.counts.UnknownFound++
+		}
+		return m, p.place(m, offset)
+	}
+	return m, nil
+}
+
+// place notes that a message that was sent is at an offset.
+func (p *Partition) place(m Message, offset int64) *entry {
+	if offset < 0 {
+		p.violate(Misused, "message %v at offset %d", m, offset)
+		return nil
+	}
+	e, s := p.log.at(offset), p.senders[m.Producer]
+	if e.flags&isKnown != 0 && (e.producer != m.Producer || e.seq != m.Seq) {
+		p.violate(TwoContents, "offset %d has message %v, and had message %v", offset, m, Message{p.stream, e.producer, e.seq})
+		return nil
+	}
+	if at := s.offsets[m.Seq]; at != nowhere && at != offset {
+		p.violate(Duplicated, "message %v is at offset %d and at %d", m, at, offset)
+		return nil
+	}
+	if e.flags&isKnown == 0 {
+		*e = entry{producer: m.Producer, seq: m.Seq, life: p.life(), flags: isKnown}
+	}
+	s.offsets[m.Seq] = offset
+	p.end = max(p.end, offset+1)
+	return e
+}
+
+// Counts sums the history up.
+func (p *Partition) Counts() Counts { return p.counts }
+
+// Pending is the number of messages whose outcome has not been told.
+func (p *Partition) Pending() int {
+	return p.counts.Sent - p.counts.Acked - p.counts.Refused - p.counts.Unknown
+}
+
+// String names the partition's class, for messages.
+func (c Class) String() string {
+	switch c {
+	case Memory:
+		return "memory"
+	case Written:
+		return "written"
+	case Flushed:
+		return "flushed"
+	}
+	return fmt.Sprintf("class(%d)", uint8(c))
+}

@@ -1,0 +1,200 @@
+package history
+
+// Scan is one complete reading of a partition, from its start to the end that the
+// broker told when the reading began. It may go on while producers and consumers
+// do.
+type Scan struct {
+	p      *Partition
+	number uint32
+	life   uint32
+	least  int64 // known when the reading began
+	end    int64
+	next   int64
+	gaps   int
+	order  order
+	// The life of the newest acknowledged message before the reading's position,
+	// and whether a gap follows it.
+	before uint32
+	gap    span
+}
+
+// span is a stretch of offsets without content; empty if from is to.
+type span struct{ from, to int64 }
+
+// order is the next sequence that may come, by producer.
+type order map[uint32]uint32
+
+// follows reports whether m comes behind all messages of its producer so far.
+func (o order) follows(m Message) bool {
+	if m.Seq < o[m.Producer] {
+		return false
+	}
+	o[m.Producer] = m.Seq + 1
+	return true
+}
+
+// Scan begins a reading of [start, end), which the broker told when least was
+// known; see [Partition.Bounds].
+func (p *Partition) Scan(least, start, end int64) *Scan {
+	p.Bounds(least, start, end)
+	p.scans++
+	return &Scan{p: p, number: p.scans, life: p.life(), least: least, end: end, next: start, order: order{}}
+}
+
+// Next is the offset that is to be read next.
+func (s *Scan) Next() int64 { return s.next }
+
+// Skip says that the broker told: there is nothing from offset from up to to.
+func (s *Scan) Skip(from, to int64) {
+	if to > s.end {
+		to = s.end
+	}
+	if from != s.next || to < from {
+		s.p.violate(Reordered, "a gap of %d to %d where offset %d comes next", from, to, s.next)
+		return
+	}
+	if from == to {
+		return
+	}
+	s.gaps++
+	s.next = to
+	if s.p.class != Memory {
+		s.p.violate(Gap, "offsets %d to %d are empty in a partition of class %v", from, to-1, s.p.class)
+	}
+	if s.gap.from == s.gap.to {
+		s.gap.from = from
+	}
+	s.gap.to = to
+}
+
+// Record is a message read at an offset. Those at or behind the end are not part
+// of the reading.
+func (s *Scan) Record(offset int64, value []byte) {
+	p := s.p
+	if offset >= s.end {
+		return
+	}
+	if offset < s.next {
+		p.violate(Reordered, "offset %d read where %d comes next", offset, s.next)
+		return
+	}
+	if offset > s.next {
+		p.violate(Gap, "nothing was told of offsets %d to %d", s.next, offset-1)
+	}
+	s.next = offset + 1
+	m, e := p.observe(offset, value)
+	if e == nil {
+		return
+	}
+	if !s.order.follows(m) {
+		p.violate(Reordered, "offset %d has message %v behind sequence %d", offset, m, s.order[m.Producer]-1)
+	}
+	e.scan = s.number
+	if e.flags&isAcked != 0 {
+		s.closeGap(e.life)
+		s.before = e.life
+	}
+}
+
+// closeGap judges a gap before a message of a life: a crash must lie between it
+// and the message before the gap.
+func (s *Scan) closeGap(life uint32) {
+	if s.gap.from == s.gap.to {
+		return
+	}
+	crash := false
+	for l := max(s.before, 1); l < life; l++ {
+		crash = crash || s.p.crashed[l-1]
+	}
+	if !crash {
+		s.p.violate(Gap, "offsets %d to %d are empty, and no crash lies between what is around them (lives %d and %d)",
+			s.gap.from, s.gap.to-1, s.before, life)
+	}
+	s.gap = span{}
+}
+
+// Done ends the reading and judges what it has not found. It proves nothing, and
+// does nothing, when the broker's life has ended meanwhile.
+func (s *Scan) Done() {
+	p := s.p
+	if p.life() != s.life {
+		return
+	}
+	if s.next < s.end {
+		p.violate(Gap, "nothing was told of offsets %d to %d", s.next, s.end-1)
+	}
+	s.closeGap(s.life)
+	p.counts.Gaps = s.gaps
+	taken := map[uint32]int64{} // the first message taken, by life
+	p.log.below(max(s.end, s.least), func(offset int64, e *entry) {
+		if e.scan == s.number {
+			s.found(offset, e, taken)
+		} else if e.flags&isTaken == 0 {
+			s.missing(offset, e, taken)
+		}
+	})
+}
+
+func (s *Scan) found(offset int64, e *entry, taken map[uint32]int64) {
+	p := s.p
+	m := Message{p.stream, e.producer, e.seq}
+	if e.flags&isTaken != 0 {
+		p.violate(CameBack, "message %v at offset %d was gone and is back", m, offset)
+		e.flags &^= isTaken
+	}
+	if first, ok := taken[e.life]; ok && e.flags&isAcked != 0 {
+		p.violate(Lost, "offset %d of life %d is gone, and offset %d of the same life is not", first, e.life, offset)
+	}
+	if e.life < s.life {
+		e.flags |= isKept
+	}
+}
+
+func (s *Scan) missing(offset int64, e *entry, taken map[uint32]int64) {
+	p := s.p
+	m := Message{p.stream, e.producer, e.seq}
+	e.flags |= isTaken
+	what := "seen"
+	if e.flags&isAcked != 0 {
+		what = "acknowledged"
+	}
+	switch {
+	case p.class != Memory:
+		p.violate(Lost, "message %v at offset %d, %s in life %d, is not there", m, offset, what, e.life)
+	case e.flags&isKept != 0:
+		p.violate(Lost, "message %v at offset %d, %s in life %d and kept by a recovery, is not there", m, offset, what, e.life)
+	case !p.crashed[e.life-1]:
+		p.violate(Lost, "message %v at offset %d, %s in life %d that did not crash, is not there", m, offset, what, e.life)
+	default:
+		p.counts.Taken++
+		if _, ok := taken[e.life]; !ok {
+			taken[e.life] = offset
+		}
+	}
+}
+
+// Tail is a consumer that follows a partition across the broker's lives.
+type Tail struct {
+	p     *Partition
+	next  int64
+	order order
+}
+
+// Tail begins at an offset.
+func (p *Partition) Tail(from int64) *Tail { return &Tail{p, from, order{}} }
+
+// Record is a message that the consumer got. What it got of a flushed or written
+// partition has to stay, and nothing may be passed over.
+func (t *Tail) Record(offset int64, value []byte) {
+	p := t.p
+	switch {
+	case offset < t.next:
+		p.violate(Reordered, "a consumer got offset %d where %d comes next", offset, t.next)
+	case offset > t.next && p.class != Memory:
+		p.violate(Lost, "a consumer got offset %d where %d comes next", offset, t.next)
+	}
+	t.next = max(t.next, offset+1)
+	if m, e := p.observe(offset, value); e != nil && !t.order.follows(m) {
+		p.violate(Reordered, "a consumer got message %v at offset %d behind sequence %d", m, offset, t.order[m.Producer]-1)
+	}
+}
