@@ -74,7 +74,7 @@ define run_fuzz
 @set -e; grep -rl --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*([a-z_]* \*testing\.F)' . | sort | while read -r file; do \
 	for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)([a-z_]* \*testing\.F).*/\1/p' "$$file"); do \
 		echo "# $$name in $$file"; \
-		(cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(1) -timeout 60m . </dev/null); \
+		(cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(1) -fuzzminimizetime 20x -timeout 60m . </dev/null); \
 	done; \
 done
 endef
