@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/net/wire"
+	"github.com/spf13/cobra"
+)
+
+const (
+	// serverVar names the broker where --server does not.
+	serverVar = "MQD_SERVER"
+	// defaultServer is where mqd serve listens by default.
+	defaultServer = "127.0.0.1:7878"
+	defaultPort   = "7878"
+)
+
+// server is the broker that a verb talks to, as its flags say.
+type server struct {
+	addr    string
+	timeout time.Duration
+	set     func() bool // --server was given
+}
+
+// addServer gives cmd, and the verbs below it, the flags that say which broker.
+func addServer(cmd *cobra.Command) *server {
+	s := &server{}
+	flags := cmd.PersistentFlags()
+	flags.StringVarP(&s.addr, "server", "s", defaultServer, "`address` of the broker, host:port ("+serverVar+")")
+	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "longest wait for the broker's answer")
+	s.set = func() bool { return flags.Changed("server") }
+	return s
+}
+
+// address is host:port of the broker.
+func (s *server) address() string {
+	addr := s.addr
+	if env := os.Getenv(serverVar); env != "" && !s.set() {
+		addr = env
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil && !strings.HasSuffix(addr, ":") {
+		return net.JoinHostPort(strings.Trim(addr, "[]"), defaultPort)
+	}
+	return addr
+}
+
+// dial connects to the broker.
+func (s *server) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
+	if s.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout is %v, expected more than 0", s.timeout)
+	}
+	opts = append([]client.Option{client.WithClientID("mqd " + version), client.WithTimeout(s.timeout)}, opts...)
+	c, err := client.Dial(ctx, []string{s.address()}, opts...)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return c, nil
+}
+
+// with connects, has f work with the broker within the timeout, and closes.
+func (s *server) with(ctx context.Context, f func(ctx context.Context, c *client.Client) error) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err = s.explain(f(ctx, c))
+	s.close(c)
+	return err
+}
+
+// close ends a client that has nothing more to send.
+func (s *server) close(c *client.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // everything that matters has been waited for
+}
+
+// trouble is an error in the words of the person who caused it.
+type trouble struct {
+	text string
+	err  error
+}
+
+func (t *trouble) Error() string { return t.text }
+func (t *trouble) Unwrap() error { return t.err }
+
+// explain turns an error of the client into one that says what to do.
+func (s *server) explain(err error) error {
+	var known *trouble
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	text := s.advice(err)
+	if text == "" {
+		return err
+	}
+	return &trouble{text, err}
+}
+
+func (s *server) advice(err error) string {
+	addr := s.address()
+	const other = "name another broker with --server or " + serverVar
+	var e *client.Error
+	if !errors.As(err, &e) {
+		e = &client.Error{}
+	}
+	var dns *net.DNSError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, client.ErrUnknownTopic):
+		return fmt.Sprintf("topic %q does not exist; create it with: mqd topic create %s", e.Topic, e.Topic)
+	case errors.Is(err, client.ErrTopicExists):
+		return fmt.Sprintf("topic %q exists already; see it with: mqd topic describe %s", e.Topic, e.Topic)
+	case errors.Is(err, client.ErrUnknownPartition):
+		return fmt.Sprintf("topic %q has no partition %d; see those it has with: mqd topic describe %s", e.Topic, e.Partition, e.Topic)
+	case e.Err != nil && (e.Code == wire.CodeInvalidConfig || e.Code == wire.CodeInvalidPartitions || e.Code == wire.CodeInvalidTopic):
+		return fmt.Sprintf("topic %q: %v", e.Topic, e.Err)
+	case errors.Is(err, client.ErrInvalid):
+		return strings.TrimPrefix(strings.TrimPrefix(err.Error(), client.ErrInvalid.Error()+": "), "wire: ")
+	case errors.Is(err, errInterrupted):
+		return errInterrupted.Error()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("no broker listens at %s (connection refused); start one with \"mqd serve\", or %s", addr, other)
+	case errors.As(err, &dns):
+		return fmt.Sprintf("the host of %s is not known; %s", addr, other)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("the broker at %s did not answer within %v (--timeout); %s", addr, s.timeout, other)
+	case e.Op == "dial" && errors.Is(err, client.ErrProtocol):
+		return fmt.Sprintf("what listens at %s is no mqd broker (%v); %s", addr, err, other)
+	case errors.Is(err, client.ErrDisconnected):
+		return fmt.Sprintf("no connection to the broker at %s: %v", addr, e.Err)
+	}
+	return ""
+}
+
+// errInterrupted is the end of a verb that was told to stop by a signal.
+var errInterrupted = errors.New("interrupted")
+
+// onInterrupt has the first SIGINT or SIGTERM cancel with errInterrupted; the
+// next one ends the program as always. The result undoes it.
+func onInterrupt(cancel context.CancelCauseFunc) (undo func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			cancel(errInterrupted)
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// topicNames completes the names of topics on the command line.
+func (s *server) topicNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var names []string
+	err := s.with(ctx, func(ctx context.Context, c *client.Client) error {
+		topics, err := c.Admin().ListTopics(ctx)
+		for _, t := range topics {
+			names = append(names, t.Name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

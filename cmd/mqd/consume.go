@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mqd-broker/mqd/client"
+	"github.com/spf13/cobra"
+)
+
+// consume is the verb that reads messages.
+type consume struct {
+	server    *server
+	format    formatFlag
+	topic     string
+	from      string
+	partition int32
+	count     int64
+	follow    bool
+	summary   bool
+}
+
+func newConsume() *cobra.Command {
+	c := &consume{}
+	cmd := &cobra.Command{
+		Use:   "consume TOPIC",
+		Short: "Read messages",
+		Long: `Read messages and write them to standard output, from the start of the topic to
+what is its end when the command starts; with --follow, and on with what comes.
+
+Messages of one partition come in order. Partitions take turns as they answer.
+
+With -o value every message is its value and a newline. With -o json it is a JSON
+object on a line of its own:
+
+  {"partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v","headers":[]}
+
+What is not UTF-8 is given in base64 as key_base64 and value_base64; null is no key
+or no value. mqd produce --input jsonl takes these lines.
+
+--from says where to begin: start, end, an offset, or @ and a time, either in
+milliseconds since 1970 or as in 2026-01-31T12:00:00Z.`,
+		Example: `  mqd consume orders
+  mqd consume orders --from end --follow -o json
+  mqd consume orders --partition 2 --from 4711 --count 10
+  mqd consume orders --from @2026-01-31T12:00:00Z`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.topic = args[0]
+			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	c.server = addServer(cmd)
+	cmd.ValidArgsFunction = c.server.topicNames
+	f := cmd.Flags()
+	f.StringVar(&c.from, "from", "start", "`place` where to begin: start, end, OFFSET or @TIME")
+	f.Int32VarP(&c.partition, "partition", "p", -1, "read this partition only; -1 is all")
+	f.Int64VarP(&c.count, "count", "n", 0, "stop after so many `messages`; 0 is no limit")
+	f.BoolVarP(&c.follow, "follow", "f", false, "wait for more at the end")
+	f.BoolVar(&c.summary, "summary", false, "write messages, bytes and time to standard error at the end")
+	c.format.add(cmd, formatValue, formatJSON)
+	return cmd
+}
+
+// parseFrom reads --from.
+func parseFrom(text string) (client.Place, error) {
+	at, isTime := strings.CutPrefix(text, "@")
+	switch {
+	case text == "start":
+		return client.Start(), nil
+	case text == "end":
+		return client.End(), nil
+	case isTime:
+		if ms, err := strconv.ParseInt(at, 10, 64); err == nil && ms >= 0 {
+			return client.Time(time.UnixMilli(ms)), nil
+		}
+		if t, err := time.Parse(time.RFC3339, at); err == nil {
+			return client.Time(t), nil
+		}
+	default:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+			return client.Offset(n), nil
+		}
+	}
+	return client.Place{}, fmt.Errorf("--from is %q, expected start, end, an offset such as 4711, @1700000000000 (milliseconds) or @2026-01-31T12:00:00Z", text)
+}
+
+func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
+	if _, err := parseFrom(c.from); err != nil {
+		return err
+	}
+	if c.count < 0 {
+		return fmt.Errorf("--count is %d, expected 0 or more", c.count)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer onInterrupt(cancel)()
+	cl, err := c.server.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.server.close(cl)
+	w := newMessageWriter(out, c.format.text)
+	r := &reading{c: c, client: cl, out: w, errs: errs, wanted: c.count, began: time.Now()}
+	err = r.all(ctx)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return nil // whoever reads has enough, as with head
+	case errors.Is(err, errInterrupted) && c.follow:
+		err = nil // the only way to end it
+	}
+	err = errors.Join(c.server.explain(err), w.flush())
+	if c.summary && err == nil {
+		_, err = fmt.Fprintln(errs, r.summary())
+	}
+	return err
+}
+
+// span is what is to be read of a partition: from start, and up to end unless
+// the command follows.
+type span struct {
+	partition  int32
+	start, end int64
+}
+
+// reading is the way of messages from the broker to the output.
+type reading struct {
+	c      *consume
+	client *client.Client
+	out    *messageWriter
+	errs   io.Writer
+	wanted int64 // messages still wanted; with a count of 0 there is no limit
+	began  time.Time
+	left   []span // partitions that have not come to their end
+}
+
+// all reads until there is enough.
+func (r *reading) all(ctx context.Context) error {
+	spans, err := r.spans(ctx)
+	if err != nil {
+		return err
+	}
+	r.left = spans
+	if !r.c.follow {
+		r.left = slices.DeleteFunc(r.left, func(s span) bool { return s.start >= s.end })
+	}
+	if len(r.left) == 0 {
+		return nil
+	}
+	positions := make([]client.Position, len(r.left))
+	for i, s := range r.left {
+		positions[i] = client.Position{Topic: r.c.topic, Partition: s.partition, Offset: s.start}
+	}
+	consumer, err := r.client.Consumer(client.FromPositions(positions...))
+	if err != nil {
+		return err
+	}
+	defer consumer.Close(ctx)
+	return r.loop(ctx, consumer)
+}
+
+// spans looks up where partitions begin and end.
+func (r *reading) spans(ctx context.Context) ([]span, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.c.server.timeout)
+	defer cancel()
+	admin := r.client.Admin()
+	ends, err := admin.ListOffsets(ctx, r.c.topic, client.End())
+	if err != nil {
+		return nil, err
+	}
+	p := int(r.c.partition)
+	if p >= len(ends) {
+		return nil, &client.Error{Op: "consume", Topic: r.c.topic, Partition: r.c.partition, Offset: -1, Err: client.ErrUnknownPartition}
+	}
+	offset, err := strconv.ParseInt(r.c.from, 10, 64)
+	fixed := err == nil
+	if fixed && p < 0 && len(ends) > 1 {
+		return nil, fmt.Errorf("--from %d is an offset of one partition, and topic %s has %d: say which with --partition", offset, r.c.topic, len(ends))
+	}
+	place := client.Start()
+	if !fixed {
+		if place, err = parseFrom(r.c.from); err != nil {
+			return nil, err
+		}
+	}
+	starts, err := admin.ListOffsets(ctx, r.c.topic, place)
+	if err != nil {
+		return nil, err
+	}
+	var spans []span
+	for i := range ends {
+		s := span{int32(i), starts[i].Offset, ends[i].Offset}
+		if p >= 0 && i != p {
+			continue
+		}
+		if fixed {
+			if offset < s.start || offset > s.end {
+				return nil, fmt.Errorf("offset %d is not in partition %d of topic %s, which has %d to %d", offset, i, r.c.topic, s.start, s.end)
+			}
+			s.start = offset
+		}
+		spans = append(spans, s)
+	}
+	return spans, nil
+}
+
+// quiet is how long nothing may come before the position is looked at: offsets at
+// the end that will never be filled bring no message.
+const quiet = 200 * time.Millisecond
+
+// loop takes batches until there is enough.
+func (r *reading) loop(ctx context.Context, consumer *client.Consumer) error {
+	heard := time.Now() // of the broker
+	for len(r.left) > 0 {
+		polled, cancel := context.WithTimeout(ctx, quiet)
+		b, err := consumer.Poll(polled)
+		cancel()
+		switch {
+		case err == nil:
+			heard = time.Now()
+			done, err := r.take(b)
+			b.Release()
+			if err != nil || done {
+				return err
+			}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded):
+			if err := r.idle(ctx, consumer, &heard); err != nil {
+				return err
+			}
+		default:
+			if err := r.failed(err, heard); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take writes the wanted messages of a batch; true if there are enough.
+func (r *reading) take(b *client.Batch) (enough bool, err error) {
+	i := slices.IndexFunc(r.left, func(s span) bool { return s.partition == b.Partition })
+	if i < 0 {
+		return false, nil // more of a partition that has come to its end
+	}
+	s := &r.left[i]
+	for v := range b.Records() {
+		if !r.c.follow && v.Offset >= s.end {
+			break
+		}
+		if err := r.out.write(b.Partition, &v); err != nil {
+			return false, err
+		}
+		if r.wanted--; r.wanted == 0 {
+			return true, nil
+		}
+	}
+	if !r.c.follow && b.Last+1 >= s.end {
+		r.left = slices.Delete(r.left, i, i+1)
+	}
+	if r.c.follow {
+		err = r.out.flush()
+	}
+	return false, err
+}
+
+// idle is called when nothing has come for a while: whoever watches sees what
+// there is, and partitions whose last offsets are empty are at their end.
+func (r *reading) idle(ctx context.Context, consumer *client.Consumer, heard *time.Time) error {
+	if err := r.out.flush(); err != nil {
+		return err
+	}
+	if r.c.follow {
+		return nil
+	}
+	asked, cancel := context.WithTimeout(ctx, r.c.server.timeout)
+	defer cancel()
+	lags, err := consumer.Lag(asked)
+	if err != nil {
+		return r.failed(err, *heard)
+	}
+	*heard = time.Now()
+	for _, lag := range lags {
+		r.left = slices.DeleteFunc(r.left, func(s span) bool { return s.partition == lag.Partition && lag.Position >= s.end })
+	}
+	return nil
+}
+
+// failed deals with an error of the consumer: what may pass is waited for, with
+// --follow as long as it takes.
+func (r *reading) failed(err error, heard time.Time) error {
+	var e *client.Error
+	if !errors.As(err, &e) || !e.Retriable {
+		return err
+	}
+	if !r.c.follow && time.Since(heard) > r.c.server.timeout {
+		return err
+	}
+	_, werr := fmt.Fprintf(r.errs, "mqd: %v; trying again\n", err)
+	return werr
+}
+
+// summary is the line for --summary.
+func (r *reading) summary() string {
+	took := time.Since(r.began).Seconds()
+	n, bytes := r.out.messages, r.out.bytes
+	return fmt.Sprintf("%s messages, %s in %.3f s (%s messages/s, %s/s)",
+		grouped(n), humanBytes(bytes), took, grouped(int64(float64(n)/took)), humanBytes(int64(float64(bytes)/took)))
+}
+
+// messageWriter writes messages in one of the forms.
+type messageWriter struct {
+	w        *bufio.Writer
+	json     bool
+	line     []byte
+	messages int64
+	bytes    int64 // of keys and values
+}
+
+// outputBuffer is large, so that a million messages are few system calls.
+const outputBuffer = 256 << 10
+
+func newMessageWriter(out io.Writer, format string) *messageWriter {
+	return &messageWriter{w: bufio.NewWriterSize(out, outputBuffer), json: format == formatJSON}
+}
+
+func (m *messageWriter) flush() error { return m.w.Flush() }
+
+// write writes one message. It allocates nothing, but for headers in JSON.
+func (m *messageWriter) write(partition int32, v *client.RecordView) error {
+	m.messages++
+	m.bytes += int64(len(v.Key) + len(v.Value))
+	if m.json {
+		m.line = append(appendMessage(m.line[:0], partition, v), '\n')
+		_, err := m.w.Write(m.line)
+		return err
+	}
+	if _, err := m.w.Write(v.Value); err != nil {
+		return err
+	}
+	return m.w.WriteByte('\n')
+}

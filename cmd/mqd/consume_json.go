@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/base64"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/mqd-broker/mqd/client"
+)
+
+// appendMessage appends a message as a JSON object.
+func appendMessage(dst []byte, partition int32, v *client.RecordView) []byte {
+	dst = append(dst, `{"partition":`...)
+	dst = strconv.AppendInt(dst, int64(partition), 10)
+	dst = append(dst, `,"offset":`...)
+	dst = strconv.AppendInt(dst, v.Offset, 10)
+	dst = append(dst, `,"timestamp":`...)
+	if v.Time.IsZero() {
+		dst = append(dst, "null"...)
+	} else {
+		dst = strconv.AppendInt(dst, v.Time.UnixMilli(), 10)
+	}
+	dst = append(dst, ',')
+	dst = appendField(dst, "key", v.Key)
+	dst = append(dst, ',')
+	dst = appendField(dst, "value", v.Value)
+	dst = append(dst, `,"headers":[`...)
+	if v.HeaderCount() > 0 {
+		for i, h := range v.Clone().Headers {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendField(append(dst, '{'), "key", []byte(h.Key)), ',')
+			dst = append(appendField(dst, "value", h.Value), '}')
+		}
+	}
+	return append(dst, "]}"...)
+}
+
+// appendField appends "name":"text", or "name_base64":"..." for what is not text.
+func appendField(dst []byte, name string, b []byte) []byte {
+	dst = append(append(dst, '"'), name...)
+	switch {
+	case b == nil:
+		return append(dst, `":null`...)
+	case utf8.Valid(b):
+		return appendString(append(dst, `":`...), b)
+	}
+	dst = append(dst, `_base64":"`...)
+	return append(base64.StdEncoding.AppendEncode(dst, b), '"')
+}
+
+// appendString appends text as a JSON string.
+func appendString(dst, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := range len(text) {
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(append(dst, text[from:]...), '"')
+}

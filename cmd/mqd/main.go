@@ -1,0 +1,61 @@
+// Command mqd is the broker and everything to work with it: one file per verb.
+//
+// It is the only place that picks an I/O driver.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the build with -X main.version.
+var version = "unknown"
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run carries out a command line and returns the exit status: 0 or 1.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
+		fmt.Fprintln(errs, "mqd: "+strings.TrimPrefix(strings.TrimSpace(line), "mqd: "))
+	}
+	return 1
+}
+
+// newRoot makes the command with all its verbs.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mqd",
+		Short: "A durable message broker with microsecond latency",
+		Long: `mqd is a message broker for many small messages that have to be durable and
+delivered in microseconds. This program is the broker (mqd serve) and the tools to
+work with it.`,
+		Example: `  mqd serve --data-dir ./data
+  mqd topic create orders --partitions 4
+  echo hello | mqd produce orders
+  mqd consume orders`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		newServe(), newConfig(),
+		newTopic(), newProduce(), newConsume(),
+		newGenerate(), newVersion(),
+	)
+	return root
+}

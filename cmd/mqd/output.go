@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// Forms of output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatValue = "value"
+	formatText  = "text"
+)
+
+// formatFlag is the flag -o with the forms that a verb has.
+type formatFlag struct {
+	text    string
+	allowed []string
+}
+
+// add gives cmd the flag; the first form is the default.
+func (f *formatFlag) add(cmd *cobra.Command, forms ...string) {
+	f.text, f.allowed = forms[0], forms
+	cmd.Flags().VarP(f, "output", "o", "form of the output: "+strings.Join(forms, ", "))
+	// The flag exists: it has just been made.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *formatFlag) String() string { return f.text }
+func (f *formatFlag) Type() string   { return "form" }
+
+func (f *formatFlag) Set(text string) error {
+	if !slices.Contains(f.allowed, text) {
+		return fmt.Errorf("expected one of %s", strings.Join(f.allowed, ", "))
+	}
+	f.text = text
+	return nil
+}
+
+// printTable aligns what fill writes: cells end with tabs, lines with newlines.
+func printTable(w io.Writer, fill func(w io.Writer)) error {
+	var out bytes.Buffer
+	tw := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
+	fill(tw)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(out.Bytes()) {
+		line = append(bytes.TrimRight(line, " \n"), '\n')
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printJSON writes one value, indented.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// isTerminal reports whether w is a person's screen.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// humanBytes writes a size for a person, with three digits.
+func humanBytes(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n), ""
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if unit = u; v < 1<<20 {
+			break
+		}
+		v /= 1 << 10
+	}
+	v /= 1 << 10
+	digits := 0
+	if v < 10 {
+		digits = 2
+	} else if v < 100 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, v, unit)
+}
+
+// grouped writes a number with a comma after every three digits.
+func grouped[T int | int64 | uint64](n T) string {
+	text := fmt.Sprint(n)
+	sign := ""
+	if text[0] == '-' {
+		sign, text = "-", text[1:]
+	}
+	var parts []string
+	for len(text) > 3 {
+		parts = append(parts, text[len(text)-3:])
+		text = text[:len(text)-3]
+	}
+	parts = append(parts, text)
+	slices.Reverse(parts)
+	return sign + strings.Join(parts, ",")
+}
+
+// closing joins the error of closing a file with that of working on it.
+func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mqd-broker/mqd/client"
+)
+
+func TestMessagesAreSpacedEvenlyHoweverLateOneIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		began, p := time.Now(), newPacer(100)
+		at := func() time.Duration {
+			if err := p.wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began)
+		}
+		for i := range 50 {
+			if got, want := at(), time.Duration(i)*10*time.Millisecond; got != want {
+				t.Fatalf("message %d went after %v, want %v", i, got, want)
+			}
+		}
+		// A slow message is made up for.
+		late := time.NewTimer(time.Second)
+		<-late.C
+		for range 100 {
+			if got := at(); got != 1490*time.Millisecond {
+				t.Fatalf("a message that is due waited until %v", got)
+			}
+		}
+		if got := at(); got != 1500*time.Millisecond {
+			t.Fatalf("the schedule moved: %v", got)
+		}
+	})
+}
+
+func TestWaitingForTheNextMessageEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		p := newPacer(0.001)
+		if err := p.wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		go cancel(errInterrupted)
+		if err := p.wait(ctx); !errors.Is(err, errInterrupted) {
+			t.Fatal(err)
+		}
+	})
+	var none *pacer
+	if newPacer(0) != none || none.wait(context.Background()) != nil {
+		t.Error("without a rate nothing waits")
+	}
+}
+
+func TestTheTallyKeepsAcknowledgedRefusedAndUnknownApart(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	tally := newTally(cancel)
+	for range 10 {
+		tally.took(100)
+	}
+	tally.sent(client.SendInfo{Records: 4, Queued: 100 * time.Microsecond, Answered: 200 * time.Microsecond, Class: client.ClassFlushed})
+	tally.sent(client.SendInfo{Records: 1, Answered: 5 * time.Millisecond, Class: client.ClassMemory})
+	refused := &client.Error{Op: "produce", Code: 34}
+	tally.sent(client.SendInfo{Records: 2, Err: refused})
+	tally.sent(client.SendInfo{Records: 3, Err: &client.Error{Op: "produce", OutcomeUnknown: true}})
+	if context.Cause(ctx) != refused {
+		t.Errorf("the first failure does not end the work: %v", context.Cause(ctx))
+	}
+	r := tally.report()
+	if r.Messages != 10 || r.Acked != 5 || r.Failed != 2 || r.Unknown != 3 || r.Bytes != 1000 || r.Class != "memory" {
+		t.Errorf("%+v", r)
+	}
+	if r.Ack.P50 != 300 || r.Ack.P99 < 4990 || r.Ack.P99 > 5010 || r.Ack.P999 != r.Ack.Max {
+		t.Errorf("%+v", r.Ack)
+	}
+}
+
+func TestTheSummaryTellsRatesPercentilesAndClass(t *testing.T) {
+	r := produceReport{Messages: 200_000, Acked: 200_000, Bytes: 36_000_000, Seconds: 0.5,
+		Ack: latencyReport{P50: 412, P99: 1200, P999: 2100}, Class: "flushed"}
+	want := "200,000 messages, 34.3 MiB in 0.500 s (400,000 messages/s, 68.7 MiB/s); ack p50 412µs, p99 1.2ms, p99.9 2.1ms; class flushed"
+	if got := r.String(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := (produceReport{}).String(); got != "0 messages" {
+		t.Errorf("of nothing: %s", got)
+	}
+}
+
+func TestATopicNobodyAcknowledgesForEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		tally := newTally(cancel)
+		watching, unwatch := context.WithCancel(ctx)
+		done := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(done)
+			tally.watch(watching, 5*time.Second, &strings.Builder{})
+		}()
+		// Nothing is waiting: nothing is missed.
+		idle := time.NewTimer(time.Minute)
+		<-idle.C
+		if ctx.Err() != nil {
+			t.Fatalf("gave up without a message: %v", context.Cause(ctx))
+		}
+		tally.took(1)
+		<-ctx.Done()
+		if took := time.Since(began) - time.Minute; took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+		var stalled errStalled
+		if !errors.As(context.Cause(ctx), &stalled) {
+			t.Error(context.Cause(ctx))
+		}
+		unwatch()
+		<-done
+	})
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/spf13/cobra"
+)
+
+const generatedNote = "<!-- Written by go test ./cmd/mqd -update; do not edit. -->\n\n"
+
+func TestTheReferenceOfSettingsIsThatOfTheTable(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString("# Settings\n\n" + generatedNote)
+	b.WriteString("## The broker\n\nSettings of `mqd serve`. A flag wins over the environment, the environment over the file, the\n" +
+		"file over the default. In the file, `section.key` is a section with keys below it;\n" +
+		"`mqd config print` writes one to start from. Unknown names are errors.\n\n")
+	b.WriteString("| setting | flag, environment | default | allowed | changes | what it does |\n|---|---|---|---|---|---|\n")
+	for _, s := range settings(&options{}) {
+		limits := s.value.limits()
+		if limits == "" {
+			limits = s.value.kind()
+		}
+		fmt.Fprintf(&b, "| `%s` | `--%s`, `%s` | `%s` | %s | %s | %s |\n", s.name, s.flag, s.env(), s.def, limits, s.apply, s.help)
+	}
+	b.WriteString("\n## Topics\n\nSettings of a topic: `mqd topic create --config`, `mqd topic alter --config`.\n\n" +
+		"| setting | default | allowed | what it does |\n|---|---|---|---|\n")
+	for _, in := range catalog.Settings() {
+		limits := strings.Join(in.Words, ", ")
+		if in.Min != "" {
+			limits = in.Min + " to " + in.Max
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", in.Name, in.Default, limits, in.Help)
+	}
+	golden(t, "../../docs/reference/config.md", b.Bytes())
+}
+
+// commands are all verbs that can be run, in the order in which help shows them.
+func commands(root *cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	for _, c := range root.Commands() {
+		if c.Runnable() && !c.Hidden {
+			all = append(all, c)
+		}
+		all = append(all, commands(c)...)
+	}
+	return all
+}
+
+func TestTheReferenceOfVerbsIsTheirHelp(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString("# Command line\n\n" + generatedNote)
+	for _, c := range commands(newRoot()) {
+		about := c.Long
+		if about == "" {
+			about = c.Short
+		}
+		fmt.Fprintf(&b, "## %s\n\n```text\n%s\n\n%s```\n\n", c.CommandPath(), strings.TrimSpace(about), c.UsageString())
+	}
+	golden(t, "../../docs/reference/cli.md", append(bytes.TrimRight(b.Bytes(), "\n"), '\n'))
+}
+
+func TestEveryVerbHasHelpWithExamplesThatParse(t *testing.T) {
+	for _, c := range commands(newRoot()) {
+		path := c.CommandPath()
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") || c.Example == "" || c.Args == nil {
+			t.Errorf("%s: short text, examples or check of arguments is missing", path)
+		}
+		if !strings.Contains(c.Example, path) {
+			t.Errorf("%s: no example shows it", path)
+		}
+		out, errs, status := execute(append(strings.Fields(path)[1:], "--help")...)
+		if status != 0 || !strings.Contains(out, "Examples:") {
+			t.Errorf("%s --help: status %d, %s", path, status, errs)
+		}
+	}
+}
+
+var (
+	quoted   = regexp.MustCompile(`'[^']*'`)
+	variable = regexp.MustCompile(`^[A-Z_]+=\S+ `)
+)
+
+// Examples run through the parser of flags, so that none shows one that is gone.
+func TestExamplesUseFlagsThatExist(t *testing.T) {
+	for _, c := range commands(newRoot()) {
+		for line := range strings.Lines(c.Example) {
+			for part := range strings.SplitSeq(strings.TrimSpace(line), "|") {
+				part = strings.TrimSpace(variable.ReplaceAllString(strings.TrimSpace(part), ""))
+				part, _, _ = strings.Cut(quoted.ReplaceAllString(part, "q"), " > ")
+				words := strings.Fields(part)
+				if words[0] != "mqd" {
+					continue
+				}
+				cmd, rest, err := newRoot().Find(words[1:])
+				if err == nil {
+					err = cmd.ParseFlags(rest)
+				}
+				if err == nil {
+					err = cmd.ValidateArgs(cmd.Flags().Args())
+				}
+				if err != nil {
+					t.Errorf("%s: %q: %v", c.CommandPath(), part, err)
+				}
+			}
+		}
+	}
+}
+
+func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
+	clearEnv(t)
+	for line, want := range map[string]string{
+		"frobnicate":                                `mqd: unknown command "frobnicate" for "mqd"`,
+		"serve now":                                 `mqd: unknown command "now" for "mqd serve"`,
+		"serve --no-such":                           "mqd: unknown flag: --no-such",
+		"serve --io portable":                       "mqd: " + errNoPortable.Error(),
+		"topic create":                              "mqd: accepts 1 arg(s), received 0",
+		"topic create t --config x":                 `mqd: --config "x": expected key=value, each key once`,
+		"topic create t --durability x":             `mqd: --durability is "x", expected flushed, written or memory`,
+		"topic alter t":                             "mqd: nothing to change; give --durability, --config or --unset",
+		"topic alter t --config a=1 --unset a":      "mqd: a is set and unset at once",
+		"topic list -o yaml":                        `mqd: invalid argument "yaml" for "-o, --output" flag: expected one of table, json`,
+		"produce t --compression rar":               `mqd: --compression is "rar", expected one of none, gzip, snappy, lz4, zstd`,
+		"produce t --input xml":                     `mqd: --input is "xml", expected lines or jsonl`,
+		"produce t --rate -1":                       "mqd: --rate is -1, expected 0 or more",
+		"produce t --file /no/such":                 "mqd: open /no/such: no such file or directory",
+		"produce t --input jsonl --key-separator :": `mqd: --key-separator is for --input lines; JSON lines have a field "key"`,
+		"consume t --from yesterday":                `mqd: --from is "yesterday", expected start, end, an offset such as 4711, @1700000000000 (milliseconds) or @2026-01-31T12:00:00Z`,
+		"consume t --count -1":                      "mqd: --count is -1, expected 0 or more",
+		"consume t --timeout 0s":                    "mqd: --timeout is 0s, expected more than 0",
+		"generate messages --min 0":                 "mqd: --min 0 and --max 512: expected 1 <= min <= max <= 16777216",
+	} {
+		out, errs, status := execute(strings.Fields(line)...)
+		if status != 1 || out != "" || strings.TrimSpace(errs) != want {
+			t.Errorf("mqd %s: status %d, output %q\n%s\nwant %s", line, status, out, errs, want)
+		}
+	}
+}

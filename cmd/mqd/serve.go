@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/mqd-broker/mqd/node"
+	"github.com/spf13/cobra"
+)
+
+// gcPercent lets the Go heap grow to five times what is alive before it is
+// collected: the heap is small, and every collection disturbs the shards.
+const gcPercent = 400
+
+// errAtOnce is the end of a broker that was told twice to stop.
+var errAtOnce = errors.New("stopped at once by a second signal; the next start recovers")
+
+func newServe() *cobra.Command {
+	b := &broker{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a broker",
+		Long: `Run a broker in the foreground until SIGTERM or SIGINT.
+
+Every setting can be given as a flag, as an environment variable, or in a YAML file
+of sections with keys (see mqd config print). Flags win over the environment, the
+environment over the file, the file over the defaults. Sizes are written as 4096,
+64KiB or 512MiB, durations as 200us, 100ms or 30s.
+
+At the first signal the broker takes no more connections, finishes what is in
+flight, flushes everything and writes a checkpoint; a second signal stops it at
+once, and the next start recovers, as after a crash. SIGHUP reads the configuration
+again; settings that need a restart are left as they are.
+
+The log goes to standard error. The exit status is 0 after an orderly end, else 1.`,
+		Example: `  mqd serve --data-dir ./data
+  mqd serve --config /etc/mqd/mqd.yaml --log-format json
+  MQD_JOURNAL__SIZE=64MiB mqd serve --data-dir ./data --listen 127.0.0.1:0 --ready-file addr`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b.reread = func() (*config, error) { return resolve(cmd) }
+			var err error
+			if b.cfg, err = b.reread(); err != nil {
+				return err
+			}
+			return b.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	addSettingFlags(cmd)
+	cmd.Flags().StringVar(&b.readyFile, "ready-file", "", "write the address to this `path` when clients can connect, for scripts that use port 0")
+	cmd.Flags().IntVar(&b.readyFD, "ready-fd", -1, "write the address to this open file `descriptor`, and close it, when clients can connect")
+	return cmd
+}
+
+// broker is a run of mqd serve.
+type broker struct {
+	cfg       *config
+	reread    func() (*config, error)
+	readyFile string
+	readyFD   int
+
+	log     *slog.Logger
+	level   slog.LevelVar
+	signals chan os.Signal
+	node    *node.Node
+}
+
+func (b *broker) run(ctx context.Context, errs io.Writer) error {
+	b.openLog(errs)
+	// Signals count from here on: one that comes while the data directory is
+	// recovered stops the broker as well.
+	b.signals = make(chan os.Signal, 4)
+	signal.Notify(b.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(b.signals)
+	if err := b.start(ctx); err != nil {
+		return startTrouble(err, b.cfg)
+	}
+	if b.node == nil {
+		return nil // told to stop before anything was served
+	}
+	if err := b.announce(); err != nil {
+		return errors.Join(err, b.stop(ctx))
+	}
+	for {
+		select {
+		case <-b.node.Failed():
+			b.log.Error("a shard has failed; stopping")
+			return b.stop(ctx)
+		case <-ctx.Done():
+			return b.stop(context.WithoutCancel(ctx))
+		case sig := <-b.signals:
+			if sig != syscall.SIGHUP {
+				b.log.Info("stopping", "signal", sig.String())
+				return b.stop(ctx)
+			}
+			b.reload()
+		}
+	}
+}
+
+func (b *broker) openLog(errs io.Writer) {
+	b.setLevel()
+	opts := &slog.HandlerOptions{Level: &b.level}
+	var h slog.Handler = slog.NewTextHandler(errs, opts)
+	if b.cfg.LogFormat == logJSON {
+		h = slog.NewJSONHandler(errs, opts)
+	}
+	b.log = slog.New(h)
+}
+
+func (b *broker) setLevel() {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(b.cfg.LogLevel)) // one of the setting's words
+	b.level.Set(level)
+}
+
+// start checks what can be checked beforehand and starts the node. Without an
+// error and without a node it was told to stop.
+func (b *broker) start(ctx context.Context) error {
+	if err := checkListen(b.cfg); err != nil {
+		return err
+	}
+	platform, err := newPlatform(b.cfg.IO)
+	if err != nil {
+		return err
+	}
+	if b.cfg.DataDir, err = filepath.Abs(b.cfg.DataDir); err != nil {
+		return err
+	}
+	if err := checkDataDir(b.cfg.DataDir); err != nil {
+		return err
+	}
+	m, err := readMachine("/", b.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	p, err := place(b.cfg, m)
+	if err != nil {
+		return err
+	}
+	notes, err := fitOpenFiles(b.cfg, p.Shards, openFilesLimit())
+	if err != nil {
+		return err
+	}
+	for _, w := range append(p.Warnings, notes...) {
+		b.log.Warn(w)
+	}
+	b.tuneRuntime(p)
+	b.log.Debug("placed", "shards", p.Shards, "cpus", p.CPUs, "allowed", m.Allowed, "interrupts", m.Interrupt, "quota", m.Quota)
+	return b.startNode(ctx, b.nodeConfig(p), platform)
+}
+
+// startNode starts the node and listens to signals meanwhile.
+func (b *broker) startNode(ctx context.Context, cfg node.Config, platform node.Platform) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		n   *node.Node
+		err error
+	}
+	started := make(chan outcome, 1)
+	go func() {
+		n, err := node.Start(ctx, cfg, platform)
+		started <- outcome{n, err}
+	}()
+	stopping := false
+	for {
+		select {
+		case o := <-started:
+			if stopping && errors.Is(o.err, context.Canceled) {
+				return nil
+			}
+			b.node = o.n
+			if stopping && o.n != nil {
+				b.node = nil
+				return b.end(context.Background(), o.n)
+			}
+			return o.err
+		case sig := <-b.signals:
+			if sig == syscall.SIGHUP {
+				continue // the configuration has just been read
+			}
+			if stopping {
+				return errAtOnce
+			}
+			b.log.Info("stopping before the start is complete", "signal", sig.String())
+			stopping = true
+			cancel()
+		}
+	}
+}
+
+// tuneRuntime sets the Go runtime's limits, but for those that the environment
+// sets itself.
+func (b *broker) tuneRuntime(p placement) {
+	fromEnv := os.Getenv("GOMAXPROCS") != ""
+	if set := runtime.GOMAXPROCS(0); !fromEnv || set <= p.Shards {
+		runtime.GOMAXPROCS(p.MaxProcs)
+		if fromEnv {
+			b.log.Warn("GOMAXPROCS of the environment is too small for the shards", "set", set, "used", p.MaxProcs)
+		}
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(b.cfg.MemoryLimit)
+	}
+}
+
+func (b *broker) nodeConfig(p placement) node.Config {
+	c := b.cfg
+	return node.Config{
+		Dir: c.DataDir, Listen: c.Listen,
+		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin,
+		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
+		MaxConnections: c.MaxConnections, IdleTimeout: c.IdleTimeout, RecvBuffers: c.RecvBuffers,
+		AutoCreate: c.AutoCreate, DefaultPartitions: c.Partitions, ShutdownTimeout: c.ShutdownTimeout,
+		Version: version, Log: b.log,
+	}
+}
+
+// announce tells whoever waits for it that clients can connect, and where.
+func (b *broker) announce() error {
+	line := []byte(b.node.Addr() + "\n")
+	if b.readyFile != "" {
+		// Whoever sees the file sees all of it.
+		part := b.readyFile + ".part"
+		if err := os.WriteFile(part, line, 0o644); err != nil {
+			return fmt.Errorf("--ready-file: %w", err)
+		}
+		if err := os.Rename(part, b.readyFile); err != nil {
+			return fmt.Errorf("--ready-file: %w", err)
+		}
+	}
+	if b.readyFD >= 0 {
+		f := os.NewFile(uintptr(b.readyFD), "ready-fd")
+		_, err := f.Write(line)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("--ready-fd %d: %w", b.readyFD, err)
+		}
+	}
+	return nil
+}
+
+// reload puts those changed settings into force that can be.
+func (b *broker) reload() {
+	c, err := b.reread()
+	if err != nil {
+		b.log.Error("configuration not reloaded", "error", err)
+		return
+	}
+	for i := range c.table {
+		s := &c.table[i]
+		if c.text[s.name] == b.cfg.text[s.name] {
+			continue
+		}
+		if s.apply != onReload {
+			b.log.Warn("changed setting needs a restart", "setting", s.name, "now", b.cfg.text[s.name], "configured", c.text[s.name])
+		}
+	}
+	b.cfg.LogLevel = c.LogLevel
+	b.cfg.text[nameLogLevel] = c.text[nameLogLevel]
+	b.setLevel()
+	b.log.Info("configuration reloaded", "log_level", b.cfg.LogLevel)
+}
+
+// stop ends the running node.
+func (b *broker) stop(ctx context.Context) error { return b.end(ctx, b.node) }
+
+// end ends a node in order, within the timeout, unless another signal comes.
+func (b *broker) end(ctx context.Context, n *node.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.ShutdownTimeout)
+	defer cancel()
+	began := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- n.Stop(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+			b.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond))
+			return nil
+		case sig := <-b.signals:
+			if sig != syscall.SIGHUP {
+				return errAtOnce
+			}
+		}
+	}
+}

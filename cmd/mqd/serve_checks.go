@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// errNoPortable: the driver has been asked for before it exists.
+var errNoPortable = errors.New("--io=portable: this version has no portable driver yet; it comes with a later one, until then the broker needs io_uring (--io=uring)")
+
+// checkListen refuses addresses that other machines can reach, unless told.
+func checkListen(c *config) error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("%s: %s is %q, expected host:port", c.where[nameListen], nameListen, c.Listen)
+	}
+	if c.Insecure || isLoopback(host) {
+		return nil
+	}
+	return fmt.Errorf("not listening on %s: other machines could reach it, and there is no authentication or encryption yet; "+
+		"listen on 127.0.0.1, or say --insecure if the network keeps strangers out", c.Listen)
+}
+
+// isLoopback reports whether only this machine can reach host. The empty host is
+// every address.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// ownNames are what a data directory holds, and what a new filesystem does.
+var ownNames = []string{
+	checkpoint.NodeFile, layout.LockFile, layout.CheckpointsDir, layout.JournalsDir, layout.TopicsDir, "lost+found",
+}
+
+// checkDataDir refuses a path that is something else than a data directory. One
+// that is missing or empty becomes one.
+func checkDataDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("data directory %s is a file", dir)
+	case err != nil:
+		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
+	}
+	stranger := ""
+	for _, e := range entries {
+		if e.Name() == checkpoint.NodeFile {
+			return nil
+		}
+		if stranger == "" && !slices.Contains(ownNames, e.Name()) && !aio.IsTemp(e.Name()) {
+			stranger = e.Name()
+		}
+	}
+	if stranger != "" {
+		return fmt.Errorf("%s is no data directory: it holds %s and no %s; name one with --data-dir that is empty, missing or made by mqd",
+			dir, stranger, checkpoint.NodeFile)
+	}
+	return nil
+}
+
+// Open files that a node needs beside its connections.
+const (
+	shardFiles   = 1024 // the table of a shard's driver
+	programFiles = 64   // logs, pipes, rings, sockets that listen
+)
+
+// fitOpenFiles sees that files of the log always find a descriptor, whatever
+// clients do: connections get what the limit leaves. 0 is no limit.
+func fitOpenFiles(c *config, shards, limit int) (notes []string, err error) {
+	left := limit - shards*shardFiles - programFiles
+	if limit == 0 || left >= c.MaxConnections {
+		return nil, nil
+	}
+	need := limit - left + c.MaxConnections
+	if left < 1 || c.isSet(nameMaxConnections) {
+		return nil, fmt.Errorf("the limit of open files (RLIMIT_NOFILE) is %d, and %d shards with %d connections (%s) need %d; "+
+			"raise it (ulimit -n, LimitNOFILE=), or lower --shards or --max-connections", limit, shards, c.MaxConnections, nameMaxConnections, need)
+	}
+	note := fmt.Sprintf("the limit of open files (RLIMIT_NOFILE) of %d leaves room for %d connections instead of %d; LimitNOFILE=%d would be enough",
+		limit, left, c.MaxConnections, need)
+	c.MaxConnections = left
+	return []string{note}, nil
+}
+
+// startTrouble turns what stopped the start into one line that says what to do.
+func startTrouble(err error, c *config) error {
+	text := startAdvice(err, c)
+	if text == "" {
+		text = err.Error()
+	}
+	return &trouble{strings.ReplaceAll(text, "\n", "; "), err}
+}
+
+func startAdvice(err error, c *config) string {
+	dir := c.DataDir
+	is := func(targets ...error) bool {
+		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+	}
+	switch {
+	case is(driverErrors...):
+		return fmt.Sprintf("%v; this version has no other driver, a portable one comes with a later version", err)
+	case is(checkpoint.ErrUnsupported, journal.ErrVersion, catalog.ErrUnsupported):
+		return fmt.Sprintf("data directory %s was written by a newer version of mqd; start that version, this one (%s) has changed nothing: %v", dir, version, err)
+	case is(aio.ErrLocked):
+		return fmt.Sprintf("data directory %s is locked: another broker runs on it; stop that one, or name another directory with --data-dir", dir)
+	case is(aio.ErrNoDirect):
+		return fmt.Sprintf("the filesystem of data directory %s has no O_DIRECT, which durable writes need; use one such as ext4 or XFS: %v", dir, err)
+	case is(syscall.EADDRINUSE):
+		return fmt.Sprintf("port in use: another program listens on %s; stop it, or name another address with --listen", c.Listen)
+	case is(syscall.EADDRNOTAVAIL):
+		return fmt.Sprintf("no interface of this machine has the address %s; name another one with --listen", c.Listen)
+	case is(syscall.ENOSPC, syscall.EDQUOT):
+		return fmt.Sprintf("the filesystem of data directory %s is full; make room, or lower --journal-size for a new directory: %v", dir, err)
+	case is(layout.ErrBadDataDir) && is(fs.ErrPermission, syscall.EROFS):
+		return fmt.Sprintf("data directory %s is not writable for this user; name another with --data-dir, or give it to the user: %v", dir, err)
+	}
+	return ""
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+func TestOnlyThisMachineIsListenedToUnlessTold(t *testing.T) {
+	for addr, local := range map[string]bool{
+		"127.0.0.1:7878": true, "127.3.2.1:0": true, "[::1]:7878": true, "localhost:7878": true,
+		"0.0.0.0:7878": false, ":7878": false, "[::]:7878": false, "192.168.1.1:7878": false, "broker.example:7878": false,
+	} {
+		c := defaults(t)
+		c.Listen = addr
+		err := checkListen(c)
+		if (err == nil) != local || err != nil && !strings.Contains(err.Error(), "--insecure") {
+			t.Errorf("%s: %v", addr, err)
+		}
+		c.Insecure = true
+		if err := checkListen(c); err != nil {
+			t.Errorf("%s with --insecure: %v", addr, err)
+		}
+	}
+	c := defaults(t)
+	c.Listen, c.Insecure = "127.0.0.1", true
+	if err := checkListen(c); err == nil {
+		t.Error("an address without a port was accepted")
+	}
+}
+
+func TestADirectoryOfSomethingElseIsNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := func(what, path string) {
+		t.Helper()
+		if err := checkDataDir(path); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	good("missing", filepath.Join(dir, "missing", "deep"))
+	good("empty", dir)
+	write(layout.LockFile)
+	good("begun and not finished", dir)
+	write("photo.jpg")
+	if err := checkDataDir(dir); err == nil || !strings.Contains(err.Error(), "photo.jpg") {
+		t.Errorf("a directory of photos: %v", err)
+	}
+	if err := checkDataDir(filepath.Join(dir, "photo.jpg")); err == nil || !strings.Contains(err.Error(), "is a file") {
+		t.Errorf("a file: %v", err)
+	}
+	write(checkpoint.NodeFile)
+	good("a data directory with a stranger", dir)
+}
+
+func TestFilesOfTheLogGoBeforeConnections(t *testing.T) {
+	fit := func(limit int, set ...string) (int, []string, error) {
+		l := layer{}
+		for _, text := range set {
+			l[nameMaxConnections] = entry{text, "flag"}
+		}
+		c, err := merge(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes, err := fitOpenFiles(c, 2, limit)
+		return c.MaxConnections, notes, err
+	}
+	for _, limit := range []int{0, 2*1024 + 64 + 10_000, 1 << 20} {
+		if n, notes, err := fit(limit); n != 10_000 || len(notes) != 0 || err != nil {
+			t.Errorf("limit %d: %d connections, %v, %v", limit, n, notes, err)
+		}
+	}
+	if n, notes, err := fit(4096); n != 4096-2*1024-64 || len(notes) != 1 || err != nil || !strings.Contains(notes[0], "LimitNOFILE=12112") {
+		t.Errorf("%d connections, %v, %v", n, notes, err)
+	}
+	if _, _, err := fit(4096, "5000"); err == nil || !strings.Contains(err.Error(), "need 7112") {
+		t.Errorf("5000 connections that the operator wants: %v", err)
+	}
+	if _, _, err := fit(2000); err == nil {
+		t.Error("a limit below the tables of the shards was accepted")
+	}
+}
+
+func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
+	c := defaults(t)
+	for name, tc := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"port":     {fmt.Errorf("listen on x: %w", syscall.EADDRINUSE), []string{"port in use", c.Listen, "--listen"}},
+		"address":  {syscall.EADDRNOTAVAIL, []string{"no interface", c.Listen}},
+		"locked":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, aio.ErrLocked), []string{"locked", c.DataDir, "--data-dir"}},
+		"denied":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EACCES), []string{"not writable", c.DataDir}},
+		"readonly": {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EROFS), []string{"not writable", c.DataDir}},
+		"direct":   {fmt.Errorf("open: %w", aio.ErrNoDirect), []string{"O_DIRECT", "ext4"}},
+		"node":     {fmt.Errorf("x: %w", checkpoint.ErrUnsupported), []string{"newer version of mqd", c.DataDir}},
+		"journal":  {fmt.Errorf("x: %w", journal.ErrVersion), []string{"newer version of mqd"}},
+		"catalog":  {fmt.Errorf("x: %w", catalog.ErrUnsupported), []string{"newer version of mqd"}},
+		"full":     {fmt.Errorf("x: %w", syscall.ENOSPC), []string{"full", "--journal-size"}},
+		"other":    {fmt.Errorf("first line\nsecond line"), []string{"first line; second line"}},
+	} {
+		text := startTrouble(tc.err, c).Error()
+		if strings.Contains(text, "\n") {
+			t.Errorf("%s: more than a line: %q", name, text)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q lacks %q", name, text, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,33 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/mqd-broker/mqd/node"
+)
+
+// errNoLinux: this system has none of the drivers.
+var errNoLinux = errors.New("the broker runs on Linux only so far; the other verbs work here")
+
+func newPlatform(string) (node.Platform, error) { return nil, errNoLinux }
+
+func driverStates() []driverState {
+	return []driverState{{Name: "io_uring", State: "Linux only"}}
+}
+
+func kernel() string { return runtime.GOOS }
+
+var driverErrors []error
+
+func openFilesLimit() int { return 0 }
+
+func readMachine(string, string) (machine, error) {
+	m := machine{Interrupt: -1}
+	for cpu := range runtime.NumCPU() {
+		m.Allowed = append(m.Allowed, cpu)
+	}
+	return m, nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxConfigFile bounds a configuration file, in bytes.
+const maxConfigFile = 1 << 20
+
+// fileLayer takes settings from a YAML file of sections with keys. Every problem
+// is named with file and line; unknown sections and keys are problems.
+func fileLayer(path string) (layer, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	defer f.Close()
+	return parseFile(path, io.LimitReader(f, maxConfigFile+1))
+}
+
+// fileParser reads one file.
+type fileParser struct {
+	path  string
+	layer layer
+	errs  []error
+}
+
+func parseFile(path string, r io.Reader) (layer, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("configuration file %s: %w", path, err)
+	}
+	if len(data) > maxConfigFile {
+		return nil, fmt.Errorf("configuration file %s: larger than %s", path, formatSize(maxConfigFile))
+	}
+	p := &fileParser{path: path, layer: layer{}}
+	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	var doc, second yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return p.layer, nil // nothing in it
+	case err != nil:
+		return nil, fmt.Errorf("%s:%s", path, yamlProblem(err))
+	}
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		p.fail(&second, "a second document; a configuration is one")
+	}
+	p.sections(doc.Content[0])
+	return p.layer, errors.Join(p.errs...)
+}
+
+// yamlProblem is the parser's error as what follows the name of the file.
+func yamlProblem(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if line, ok := strings.CutPrefix(text, "line "); ok {
+		return line
+	}
+	return " " + text
+}
+
+func (p *fileParser) fail(at *yaml.Node, format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("%s:%d: %s", p.path, max(at.Line, 1), fmt.Sprintf(format, args...)))
+}
+
+// sections reads the top of the file.
+func (p *fileParser) sections(top *yaml.Node) {
+	if isNull(top) {
+		return // comments alone
+	}
+	if top.Kind != yaml.MappingNode {
+		p.fail(top, "expected sections such as \"journal:\" with keys below them")
+		return
+	}
+	p.each(top, func(key, node *yaml.Node) {
+		section, below, flat := strings.Cut(key.Value, keyDelim)
+		switch {
+		case flat:
+			p.fail(key, "%q is written as %q with %q on a line below it", key.Value, section+":", "  "+below+": ...")
+		case !slices.Contains(sectionNames(), section):
+			p.fail(key, "there is no section %q; sections are %s", section, strings.Join(sectionNames(), ", "))
+		case isNull(node):
+		case node.Kind != yaml.MappingNode:
+			p.fail(node, "section %q: expected keys with values below it", section)
+		default:
+			p.keys(section, node)
+		}
+	})
+}
+
+func (p *fileParser) keys(section string, keys *yaml.Node) {
+	table := settings(&options{})
+	p.each(keys, func(key, node *yaml.Node) {
+		name := section + keyDelim + key.Value
+		text, ok := scalarText(node)
+		switch {
+		case !slices.ContainsFunc(table, func(s setting) bool { return s.name == name }):
+			p.fail(key, "%v", unknownSetting(name))
+		case isNull(node):
+			p.fail(key, "%s has no value", name)
+		case !ok:
+			p.fail(node, "%s: expected a single value", name)
+		default:
+			p.layer[name] = entry{text, fmt.Sprintf("%s:%d", p.path, node.Line)}
+		}
+	})
+}
+
+// each calls f for the pairs of a mapping and finds keys that come twice.
+func (p *fileParser) each(mapping *yaml.Node, f func(key, value *yaml.Node)) {
+	seen := map[string]int{}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if line := seen[key.Value]; line > 0 {
+			p.fail(key, "%q is here for the second time, after line %d", key.Value, line)
+			continue
+		}
+		seen[key.Value] = key.Line
+		f(key, value)
+	}
+}
+
+// scalarText is the text of a value; a list is joined by commas.
+func scalarText(node *yaml.Node) (string, bool) {
+	switch node.Kind {
+	case yaml.ScalarNode:
+		return node.Value, true
+	case yaml.SequenceNode:
+		var parts []string
+		for _, item := range node.Content {
+			if item.Kind != yaml.ScalarNode {
+				return "", false
+			}
+			parts = append(parts, item.Value)
+		}
+		return strings.Join(parts, ","), true
+	}
+	return "", false
+}
+
+func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
+
+// sectionNames lists the sections in the order of the table.
+func sectionNames() []string {
+	var names []string
+	for _, s := range settings(&options{}) {
+		if section, _, _ := strings.Cut(s.name, keyDelim); !slices.Contains(names, section) {
+			names = append(names, section)
+		}
+	}
+	return names
+}

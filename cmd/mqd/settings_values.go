@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// auto is the text of a setting that the program chooses by itself.
+const auto = "auto"
+
+// kindSwitch is the kind that a flag needs no value for. The library of flags knows
+// it by this name.
+const kindSwitch = "bool"
+
+// value is how a setting's text becomes an option.
+type value interface {
+	// set parses text and stores the result, if it is within the limits.
+	set(text string) error
+	// kind names what is expected, in one word.
+	kind() string
+	// limits is the range or the list of what is allowed, "" for anything.
+	limits() string
+}
+
+// sizeUnits are the units of sizes, the largest first.
+var sizeUnits = []struct {
+	name string
+	size int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// parseSize reads a whole number of bytes with an optional unit.
+func parseSize(text string) (int64, error) {
+	digits, unit := text, int64(1)
+	for _, u := range sizeUnits {
+		if d, ok := strings.CutSuffix(text, u.name); ok {
+			digits, unit = d, u.size
+			break
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || int64(n) > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q, expected a size such as 4096, 64KiB or 512MiB", text)
+	}
+	return int64(n) * unit, nil
+}
+
+// formatSize is the inverse of parseSize, in the largest unit that is exact.
+func formatSize(n int64) string {
+	for _, u := range sizeUnits {
+		if u.size > 1 && n >= u.size && n%u.size == 0 {
+			return strconv.FormatInt(n/u.size, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// sizeValue is a number of bytes, min to max, and a multiple of step.
+type sizeValue struct {
+	to             *int64
+	min, max, step int64
+	auto           bool // "auto" is allowed, and stored as 0
+}
+
+func (v sizeValue) kind() string   { return "size" }
+func (v sizeValue) limits() string { return orAuto(formatSize(v.min)+" to "+formatSize(v.max), v.auto) }
+
+func (v sizeValue) set(text string) error {
+	if v.auto && text == auto {
+		*v.to = 0
+		return nil
+	}
+	n, err := parseSize(text)
+	switch {
+	case err != nil:
+		return err
+	case n < v.min || n > v.max:
+		return fmt.Errorf("%s, expected %s", text, v.limits())
+	case v.step > 0 && n%v.step != 0:
+		return fmt.Errorf("%s, expected a multiple of %s", text, formatSize(v.step))
+	}
+	*v.to = n
+	return nil
+}
+
+// countValue is a whole number, min to max.
+type countValue struct {
+	to       *int
+	min, max int
+	auto     bool // "auto" is allowed, and stored as 0
+	power    bool // only powers of two
+}
+
+func (v countValue) kind() string { return "number" }
+
+func (v countValue) limits() string {
+	return orAuto(strconv.Itoa(v.min)+" to "+strconv.Itoa(v.max), v.auto)
+}
+
+func (v countValue) set(text string) error {
+	if v.auto && text == auto {
+		*v.to = 0
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q, expected a whole number, %s", text, v.limits())
+	case n < v.min || n > v.max:
+		return fmt.Errorf("%s, expected %s", text, v.limits())
+	case v.power && n&(n-1) != 0:
+		return fmt.Errorf("%s, expected a power of two", text)
+	}
+	*v.to = n
+	return nil
+}
+
+// durationValue is a time with its unit, min to max.
+type durationValue struct {
+	to       *time.Duration
+	min, max time.Duration
+}
+
+func (v durationValue) kind() string { return "duration" }
+
+func (v durationValue) limits() string { return formatDuration(v.min) + " to " + formatDuration(v.max) }
+
+func (v durationValue) set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q, expected a duration such as 200us, 100ms or 30s", text)
+	case d < v.min || d > v.max:
+		return fmt.Errorf("%s, expected %s", text, v.limits())
+	}
+	*v.to = d
+	return nil
+}
+
+// formatDuration writes a duration without units that are zero, in ASCII.
+func formatDuration(d time.Duration) string {
+	text := strings.Replace(d.String(), "\u00b5s", "us", 1)
+	for _, zero := range []struct{ tail, keep string }{{"m0s", "m"}, {"h0m", "h"}} {
+		if head, ok := strings.CutSuffix(text, zero.tail); ok {
+			text = head + zero.keep
+		}
+	}
+	return text
+}
+
+// wordValue is one of some words.
+type wordValue struct {
+	to    *string
+	words []string
+}
+
+func (v wordValue) kind() string   { return "word" }
+func (v wordValue) limits() string { return strings.Join(v.words, ", ") }
+
+func (v wordValue) set(text string) error {
+	if !slices.Contains(v.words, text) {
+		return fmt.Errorf("%q, expected one of %s", text, v.limits())
+	}
+	*v.to = text
+	return nil
+}
+
+// textValue is any text that is not empty.
+type textValue struct{ to *string }
+
+func (v textValue) kind() string   { return "text" }
+func (v textValue) limits() string { return "" }
+
+func (v textValue) set(text string) error {
+	if text == "" {
+		return fmt.Errorf("empty")
+	}
+	*v.to = text
+	return nil
+}
+
+// switchValue is true or false.
+type switchValue struct{ to *bool }
+
+func (v switchValue) kind() string   { return kindSwitch }
+func (v switchValue) limits() string { return "true, false" }
+
+func (v switchValue) set(text string) error {
+	switch text {
+	case "true", "false":
+		*v.to = text == "true"
+		return nil
+	}
+	return fmt.Errorf("%q, expected true or false", text)
+}
+
+// cpusValue is a list of CPUs as the kernel writes them: "0-3,6".
+type cpusValue struct{ to *[]int }
+
+func (v cpusValue) kind() string   { return "list" }
+func (v cpusValue) limits() string { return "auto or CPU numbers such as 0-3,6" }
+
+func (v cpusValue) set(text string) error {
+	if text == auto {
+		*v.to = nil
+		return nil
+	}
+	cpus, err := parseCPUs(text)
+	if err != nil || len(cpus) == 0 {
+		return fmt.Errorf("%q, expected %s", text, v.limits())
+	}
+	*v.to = cpus
+	return nil
+}
+
+// maxCPU is the largest number of a CPU that the kernel's affinity masks hold.
+const maxCPU = 1023
+
+// parseCPUs reads a list of numbers and ranges, in the order given. White space
+// at the ends is ignored; the empty list has no CPU.
+func parseCPUs(text string) ([]int, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, nil
+	}
+	var cpus []int
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(first)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = strconv.Atoi(last)
+		}
+		if err != nil || lo < 0 || hi < lo || hi > maxCPU {
+			return nil, fmt.Errorf("%q is no list of CPUs", text)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			if slices.Contains(cpus, cpu) {
+				return nil, fmt.Errorf("%q names CPU %d twice", text, cpu)
+			}
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+func orAuto(limits string, allowed bool) string {
+	if allowed {
+		return auto + ", or " + limits
+	}
+	return limits
+}
