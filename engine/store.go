@@ -28,6 +28,7 @@ type Store struct {
 	journal *journal.Journal
 	chunks  *chunkPool
 	entries *segment.EntryPool
+	pollFor int64 // nanoseconds
 	parts   map[Key]*Partition
 	list    []*Partition // all partitions, for walks in bounded steps
 
@@ -87,6 +88,13 @@ type Store struct {
 	stats StoreStats
 }
 
+// The loop polls for a round in flight for pollFactor medians of the device, which
+// is about twice its 99th percentile, and at least defaultPoll nanoseconds.
+const (
+	pollFactor  = 4
+	defaultPoll = 400_000
+)
+
 // StoreOptions sizes a store. Zero fields take the defaults.
 type StoreOptions struct {
 	Dir   string // the data directory
@@ -116,9 +124,6 @@ type StoreOptions struct {
 	// Identity says where the data lives and which boot this is, for the
 	// checkpoint.
 	Identity aio.FSInfo
-	// DeviceNanos is twice the device's 99th percentile of a durable write, in
-	// nanoseconds: how long the loop polls for one. Default 400 µs.
-	DeviceNanos int64
 	// DeviceFailed is shared by all stores on one device: a failed flush of one
 	// stops the acknowledgements of all.
 	DeviceFailed *atomic.Bool
@@ -161,9 +166,6 @@ func (o StoreOptions) withDefaults() StoreOptions {
 	if o.ChunkBytes == 0 {
 		o.ChunkBytes = 64 << 20
 	}
-	if o.DeviceNanos == 0 {
-		o.DeviceNanos = int64(400 * time.Microsecond)
-	}
 	if o.ReserveOffsets == 0 {
 		o.ReserveOffsets = 1 << 26
 	}
@@ -187,6 +189,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s := &Store{
 		opts: opts, loop: l, drv: l.Driver(), parts: map[Key]*Partition{},
 		entries: segment.NewEntryPool(16 << 20), deviceFailed: opts.DeviceFailed,
+		pollFor: defaultPoll,
 	}
 	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
 	s.memoryTimer.Owner = (*memoryTimer)(s)
@@ -220,6 +223,11 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 func (s *Store) SetJournal(j *journal.Journal, checkpoint uint64) {
 	s.journal, s.checkpoint.seq = j, checkpoint
 }
+
+// SetDeviceTime tells the store how long the device takes to make a small write
+// durable, in nanoseconds (a median). The loop polls for a round that is in flight
+// for as long as nearly all of them take.
+func (s *Store) SetDeviceTime(median int64) { s.pollFor = max(defaultPoll, pollFactor*median) }
 
 // Stats returns the counters.
 func (s *Store) Stats() StoreStats { return s.stats }
@@ -267,7 +275,7 @@ func (s *Store) SpinHint(now int64) int64 {
 	if !s.journal.InFlight() {
 		return 0
 	}
-	return now + s.opts.DeviceNanos
+	return now + s.pollFor
 }
 
 // fillPercent is how full the journal's ring is.

@@ -28,6 +28,7 @@ type member struct {
 	broker *broker.Shard
 	conns  *conn.Server
 	native *native.Server
+	timing journal.Timing
 	door   *conn.Door
 
 	// stages carries what the thread does before it serves: nil means serve, a
@@ -120,13 +121,15 @@ func (s *member) openStore() error {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
 	size := n.cfg.journalBytes(n.rec.Identity.TotalBytes)
-	j, err := recovery.OpenJournal(s.drv, n.rec, n.cfg.Dir, s.id, size, journal.Options{
+	j, timing, err := recovery.OpenProbedJournal(s.drv, n.rec, n.cfg.Dir, s.id, size, journal.Options{
 		Observer: st, MaxBody: n.cfg.MaxMessageBytes, DeviceFailed: &n.device, RoundBytes: roundBytes(size),
 	})
 	if err != nil {
 		return fmt.Errorf("shard %d: journal: %w", s.id, err)
 	}
 	st.SetJournal(j, n.rec.Sequence[s.id])
+	st.SetDeviceTime(timing.Best())
+	s.timing = timing
 	s.store = st
 	return nil
 }

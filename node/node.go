@@ -204,7 +204,8 @@ func (n *Node) logStart() {
 	n.cfg.Log.Info("serving", "address", n.addr, "shards", len(n.shards), "term", n.rec.Term,
 		"directory", n.cfg.Dir, "driver", n.shards[0].drv.Name(), "took", n.took.Round(time.Millisecond),
 		"replayed", st.Replayed, "replayed_bytes", st.ReplayedBytes, "torn_tails", st.TornTails,
-		"damaged", st.Damaged, "gaps", st.Gaps, "gomaxprocs", runtime.GOMAXPROCS(0))
+		"damaged", st.Damaged, "gaps", st.Gaps,
+		"device", n.shards[0].timing.String(), "gomaxprocs", runtime.GOMAXPROCS(0))
 	for _, note := range n.shards[0].drv.Notes() {
 		n.cfg.Log.Warn(note)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 )
@@ -15,6 +16,22 @@ const probeRuns = 50
 // Timing is what ProbeMethod found, in nanoseconds: the median time to make one
 // block durable by each method. DSYNC is 0 where the device refuses it.
 type Timing struct{ DSYNC, WriteFlush int64 }
+
+// String says what each method takes, for the log at start.
+func (t Timing) String() string {
+	if t.DSYNC == 0 {
+		return fmt.Sprintf("write+flush %v, dsync refused", time.Duration(t.WriteFlush))
+	}
+	return fmt.Sprintf("dsync %v, write+flush %v", time.Duration(t.DSYNC), time.Duration(t.WriteFlush))
+}
+
+// Best is the time of the faster method in nanoseconds.
+func (t Timing) Best() int64 {
+	if t.DSYNC == 0 {
+		return t.WriteFlush
+	}
+	return min(t.DSYNC, t.WriteFlush)
+}
 
 // ProbeMethod times both methods on the region's scratch block, one block at a
 // time and by turns, and returns the one with the lower median. It blocks, for
