@@ -319,6 +319,55 @@ func TestPartitionsFollowTheirShards(t *testing.T) {
 	}
 }
 
+func TestAPartitionMovesOnlyWhenNothingIsInFlight(t *testing.T) {
+	b := newFakeBroker(t)
+	b.shards = 2
+	topic := b.addTopic("alerts", 1)
+	c := dialFake(t, b)
+	p := openProducer(t, c, "alerts", WithBatchMessages(1))
+	g := newGate()
+	b.onRequest(func(fc *fakeConn, h wire.Header, body []byte) fault {
+		if fc.shard == 0 {
+			return g.hold(fc, h, body)
+		}
+		return pass
+	})
+	defer g.open()
+	ctx := testContext(t)
+	if _, err := p.Append(ctx, value("v0")); err != nil {
+		t.Fatal(err)
+	}
+	<-g.arrived
+	moved := topicOf(&wire.TopicMetadata{Name: "alerts", ID: topic.id, PartitionShards: []uint16{1}})
+	p.moved(&moved)
+	for i := 1; i < 10; i++ {
+		if _, err := p.Append(ctx, value("v%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// When this is answered, whatever was sent there before is stored.
+	qs := []offsetQuery{{topic: &moved, time: wire.TimeEnd}}
+	if err := c.listOffsets(ctx, qs); err != nil || qs[0].offset != 0 {
+		t.Fatalf("offset %d on the new shard before the old one has answered, %v", qs[0].offset, err)
+	}
+	g.open()
+	if err := p.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Send(ctx, value("v10")); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.values("alerts", 0); !slices.Equal(got, numbered(0, 11)) {
+		t.Fatalf("%q", got)
+	}
+	ln := p.lanes[0]
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.link == c.control || ln.next != nil {
+		t.Fatal("the partition has not moved")
+	}
+}
+
 func TestAProducerFindsATopicThatWasCreatedAgain(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)

@@ -102,6 +102,10 @@ func TestGapsArePassedOver(t *testing.T) {
 	if got := collect(t, co, 1); got[0] != "a" {
 		t.Fatalf("%q", got)
 	}
+	eventually(t, "the gap is not counted as lag", func() bool {
+		lags, err := co.Lag(testContext(t))
+		return err == nil && lags[0] == Lag{"alerts", 0, 1000, 1000, 0}
+	})
 	b.put("alerts", 0, CompressNone, "b")
 	got, err := co.Poll(testContext(t))
 	if err != nil || got.First != 1000 {
@@ -382,6 +386,104 @@ func TestSeekGoesToAnyPlaceAndDropsWhatWasFetched(t *testing.T) {
 	}
 	wantError(t, co.Seek(ctx, Position{"alerts", 1, 0}), ErrUnknownPartition)
 	wantError(t, co.Seek(ctx, Position{"alerts", 0, -3}), ErrInvalid)
+}
+
+func TestALongPollFromBeforeASeekIsNobodys(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	b.put("alerts", 0, CompressNone, "a")
+	polls := make(chan struct{}, 100)
+	b.onRequest(func(_ *fakeConn, h wire.Header, _ []byte) fault {
+		if h.Op == wire.OpFetch {
+			polls <- struct{}{}
+		}
+		return pass
+	})
+	co := openConsumer(t, dialFake(t, b), Topics("alerts"), From(End()))
+	ctx := testContext(t)
+	for range 5 { // leaves a long poll at offset 1 behind each time
+		<-polls
+		if err := co.Seek(ctx, Position{"alerts", 0, 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-polls
+	b.put("alerts", 0, CompressNone, "b")
+	b.put("alerts", 0, CompressNone, "c")
+	if got := collect(t, co, 2); !slices.Equal(got, []string{"b", "c"}) {
+		t.Fatalf("%q", got)
+	}
+	b.put("alerts", 0, CompressNone, "d")
+	if got := collect(t, co, 1); !slices.Equal(got, []string{"d"}) {
+		t.Fatalf("%q", got)
+	}
+}
+
+func TestABatchKeepsItsMemoryUntilItsRelease(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	c := dialFake(t, b)
+	co := openConsumer(t, c, Topics("alerts"))
+	var held []*Batch
+	for i := range 50 {
+		b.put("alerts", 0, []Codec{CompressNone, CompressZstd}[i%2], strings.Repeat(string(rune('a'+i%26)), 1000))
+		bt, err := co.Poll(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, bt)
+	}
+	if err := co.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, bt := range held {
+		want := strings.Repeat(string(rune('a'+i%26)), 1000)
+		if got := appendValues(nil, bt); !slices.Equal(got, []string{want}) {
+			t.Fatalf("batch %d has changed: %.20q", i, got)
+		}
+	}
+	if s := c.Stats(); s.FetchBufferReuses > s.FetchBufferMakes {
+		t.Fatalf("buffers were used again while they were held: %+v", s)
+	}
+}
+
+// Seeks and polls at the same time: no answer's memory is given back twice or
+// while it is read, so every record is what its offset says.
+func TestSeekAndPollTogether(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 2)
+	for part := range 2 {
+		for i := range 60 {
+			codec := []Codec{CompressNone, CompressLZ4}[i%2]
+			b.put("alerts", part, codec, fmt.Sprintf("%d/%d %s", part, i, strings.Repeat("x", 50*i)))
+		}
+	}
+	co := openConsumer(t, dialFake(t, b), Topics("alerts"), WithFetchBytes(1, 4000))
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for bt, err := range co.Batches(ctx) {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for r := range bt.Records() {
+					if want := fmt.Sprintf("%d/%d ", bt.Partition, r.Offset); !strings.HasPrefix(string(r.Value), want) {
+						t.Errorf("%s%d: %.10q", want, r.Offset, r.Value)
+					}
+				}
+				bt.Release()
+			}
+		})
+	}
+	for i := range 500 {
+		if err := co.Seek(ctx, Position{"alerts", int32(i % 2), int64(i*7) % 60}); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	wg.Wait()
 }
 
 func TestALostConnectionIsReportedOnceAndNothingIsLostOrRepeated(t *testing.T) {

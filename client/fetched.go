@@ -235,6 +235,9 @@ func (f *feed) after(a *answer, b *Batch, err error) *link.Link {
 		a.buf.Release()
 		f.answers = append(f.answers[:0], f.answers[1:]...)
 	}
+	if len(f.answers) == 0 {
+		f.position = f.offset // answers without records may have come meanwhile
+	}
 	f.list()
 	return f.fetchMore()
 }

@@ -256,6 +256,34 @@ func TestAFullBufferRefusesOrWaits(t *testing.T) {
 	eventually(t, "nothing is charged when all is sent", func() bool { return c.Stats().BatchBufferNow == 0 })
 }
 
+func TestCloseEndsAnAppendThatWaitsForRoom(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	p := openProducer(t, dialFake(t, b), "alerts", WithBuffer(4<<10))
+	b.setDown(true)
+	big := value("%s", strings.Repeat("x", 1000))
+	for {
+		if _, err := p.TryAppend(big); err != nil {
+			break
+		}
+	}
+	ctx := testContext(t)
+	waits := make(chan error, 1)
+	go func() {
+		_, err := p.Append(ctx, big)
+		waits <- err
+	}()
+	eventually(t, "the append waits", func() bool {
+		p.space.mu.Lock()
+		defer p.space.mu.Unlock()
+		return p.space.freed != nil
+	})
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	wantError(t, p.Close(ended), context.Canceled)
+	wantError(t, <-waits, ErrClosed)
+}
+
 func TestRecordsThatFitNowhereAreRefusedBeforeTheyAreQueued(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)
