@@ -227,8 +227,7 @@ type sending struct {
 	acks     *ackLog
 	tally    *tally
 
-	mu      sync.Mutex
-	stopped bool // nothing more is sent
+	mu sync.Mutex // held while a message is given to the producer
 }
 
 // all sends every message and waits for the acknowledgements. The error is nil
@@ -241,9 +240,9 @@ func (s *sending) all(ctx context.Context) error {
 	case err = <-fed:
 	case <-ctx.Done(): // whoever feeds may wait for input that never comes
 	}
+	// Nobody is at a message now, and none is begun when ctx has ended.
 	s.mu.Lock()
-	s.stopped = true
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	flushed := s.producer.Flush(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -291,8 +290,8 @@ func (s *sending) feed(ctx context.Context) error {
 func (s *sending) one(ctx context.Context, m *message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
-		return errInterrupted
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if m.partition >= 0 && s.p.partition < 0 && int(m.partition) >= s.producer.Partitions() {
 		return fmt.Errorf("message %d names partition %d, topic %s has %d", s.tally.read.Load()+1, m.partition, s.p.topic, s.producer.Partitions())
@@ -304,7 +303,7 @@ func (s *sending) one(ctx context.Context, m *message) error {
 	}
 	s.tally.took(len(m.Key) + len(m.Value))
 	if s.acks != nil {
-		s.acks.expect(ticket)
+		s.acks.expect(ctx, ticket)
 	}
 	return nil
 }

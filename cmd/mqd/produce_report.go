@@ -181,6 +181,7 @@ func (r produceReport) String() string {
 type ackLog struct {
 	f       *os.File
 	tickets chan client.Ticket
+	spilled []client.Ticket // found no room when the work was to end
 	done    chan error
 }
 
@@ -206,11 +207,22 @@ func openAckLog(path string, cancel context.CancelCauseFunc) (*ackLog, error) {
 	return a, nil
 }
 
-// expect adds a message, the next one of the input.
-func (a *ackLog) expect(t client.Ticket) { a.tickets <- t }
+// expect adds a message, the next one of the input. When ctx ends it does not
+// wait for room: the messages before may have to be ended first.
+func (a *ackLog) expect(ctx context.Context, t client.Ticket) {
+	select {
+	case a.tickets <- t:
+	case <-ctx.Done():
+		a.spilled = append(a.spilled, t)
+	}
+}
 
-// close waits until all messages have come to an end and closes the file.
+// close waits until all messages have come to an end and closes the file. Nobody
+// calls expect any more.
 func (a *ackLog) close() error {
+	for _, t := range a.spilled {
+		a.tickets <- t
+	}
 	close(a.tickets)
 	return errors.Join(<-a.done, a.f.Close())
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -122,4 +124,28 @@ func TestATopicNobodyAcknowledgesForEndsTheWait(t *testing.T) {
 		unwatch()
 		<-done
 	})
+}
+
+// Whoever feeds must not wait for room in the log of acknowledgements when the
+// work has ended: the room comes only after the client is closed.
+func TestTheLogOfAcknowledgementsTakesWhatHasNoRoomAtTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	f, err := os.Create(filepath.Join(t.TempDir(), "acks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &ackLog{f: f, tickets: make(chan client.Ticket), done: make(chan error, 1)}
+	a.expect(ctx, client.Ticket{})
+	a.expect(ctx, client.Ticket{})
+	got := 0
+	go func() {
+		for range a.tickets {
+			got++
+		}
+		a.done <- nil
+	}()
+	if err := a.close(); err != nil || got != 2 {
+		t.Errorf("%d of 2 tickets arrived, %v", got, err)
+	}
 }

@@ -156,7 +156,7 @@ func (b *broker) start(ctx context.Context) error {
 		b.log.Warn(w)
 	}
 	b.tuneRuntime(p)
-	b.log.Debug("placed", "shards", p.Shards, "cpus", p.CPUs, "allowed", m.Allowed, "interrupts", m.Interrupt, "quota", m.Quota)
+	b.log.Info("shards placed", "shards", p.Shards, "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt)
 	return b.startNode(ctx, b.nodeConfig(p), platform)
 }
 

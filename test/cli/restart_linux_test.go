@@ -100,6 +100,30 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	b.stop()
 }
 
+// After a crash offsets that may have been served are passed over: the end of the
+// topic is then behind its last message, and consume has to find its own end.
+func TestConsumeEndsAtAGap(t *testing.T) {
+	dir := t.TempDir()
+	b := serve(t, dir)
+	b.must("", "topic", "create", "t", "--durability", "memory", "--config", "flush.interval=1h")
+	b.must("lost\n", "produce", "t")
+	b.kill()
+	b = serve(t, dir)
+	if gaps := b.serving()["gaps"]; gaps != 1.0 {
+		t.Errorf("%v gaps were recorded", gaps)
+	}
+	if out := b.must("", "consume", "t"); out != "" {
+		t.Errorf("what was lost came out: %q", out)
+	}
+	b.must("kept\n", "produce", "t")
+	for _, args := range []string{"", "--from start", "--from 0"} {
+		if out := b.must("", append([]string{"consume", "t"}, strings.Fields(args)...)...); out != "kept\n" {
+			t.Errorf("consume %s: %q", args, out)
+		}
+	}
+	b.stop()
+}
+
 func TestAProducerSaysWhenTheBrokerHasGone(t *testing.T) {
 	b := serve(t, t.TempDir())
 	b.must("", "topic", "create", "t")
