@@ -16,6 +16,7 @@ import (
 
 	"github.com/mqd-broker/mqd/bench"
 	host "github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ and any of them makes the exit status 1. Figures alone never do.`,
 type benchPlatform struct{ of node.Platform }
 
 func newBenchPlatform() (benchPlatform, error) {
-	p, err := newPlatform(auto)
+	p, err := newPlatform(settings.Auto)
 	return benchPlatform{p}, err
 }
 
@@ -158,8 +159,8 @@ polls (and yields) or sleeps.`,
 			o := bench.DiskOptions{Depths: depths, Duration: duration}
 			err := errors.Join(
 				parseEach(ops, &o.Ops, bench.ParseDiskOp), parseEach(idle, &o.Idle, bench.ParseIdle),
-				parseEach(sizes, &o.Sizes, func(s string) (int, error) { n, err := parseSize(s); return int(n), err }))
-			if size, serr := parseSize(fileSize); serr == nil {
+				parseEach(sizes, &o.Sizes, func(s string) (int, error) { n, err := settings.ParseSize(s); return int(n), err }))
+			if size, serr := settings.ParseSize(fileSize); serr == nil {
 				o.FileBytes = size
 			} else {
 				err = errors.Join(err, serr)

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"strings"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 )
 
 // configVar names the configuration file where --config does not.
@@ -44,7 +40,11 @@ errors here too.`,
 			if err != nil {
 				return err
 			}
-			return printConfig(cmd.OutOrStdout(), c, withSource)
+			sources := settings.WithoutSources
+			if withSource {
+				sources = settings.WithSources
+			}
+			return c.Print(cmd.OutOrStdout(), sources)
 		},
 	}
 	addSettingFlags(cmd)
@@ -65,14 +65,14 @@ func (f *settingFlag) Set(text string) error {
 
 // addSettingFlags gives cmd a flag for every setting, and --config.
 func addSettingFlags(cmd *cobra.Command) {
-	for _, s := range settings(&options{}) {
-		help := s.help + " ("
-		if limits := s.value.limits(); limits != "" && s.value.kind() != kindSwitch {
+	for _, s := range settings.Table() {
+		help := s.Help + " ("
+		if limits := s.Limits(); limits != "" && s.Kind() != settings.Switch {
 			help += limits + "; "
 		}
-		cmd.Flags().Var(&settingFlag{s.def, s.value.kind()}, s.flag, help+s.env()+")")
-		if s.value.kind() == kindSwitch {
-			cmd.Flags().Lookup(s.flag).NoOptDefVal = "true"
+		cmd.Flags().Var(&settingFlag{s.Default, s.Kind()}, s.Flag, help+s.Env()+")")
+		if s.Kind() == settings.Switch {
+			cmd.Flags().Lookup(s.Flag).NoOptDefVal = "true"
 		}
 	}
 	cmd.Flags().String("config", "", "configuration `file` ("+configVar+")")
@@ -80,7 +80,7 @@ func addSettingFlags(cmd *cobra.Command) {
 
 // resolve puts the settings of cmd together: flags, above environment, above
 // file, above defaults.
-func resolve(cmd *cobra.Command) (*config, error) {
+func resolve(cmd *cobra.Command) (*settings.Config, error) {
 	path, err := cmd.Flags().GetString("config")
 	if err != nil {
 		return nil, err
@@ -88,66 +88,20 @@ func resolve(cmd *cobra.Command) (*config, error) {
 	if path == "" {
 		path = os.Getenv(configVar)
 	}
-	file := layer{}
+	file := settings.Layer{}
 	var fileErr error
 	if path != "" {
-		file, fileErr = fileLayer(path)
+		file, fileErr = settings.FromFile(path)
 	}
-	env, envErr := envLayer(os.Environ())
+	env, envErr := settings.FromEnv(os.Environ())
 	if err := errors.Join(fileErr, envErr); err != nil {
 		return nil, err
 	}
-	flags := layer{}
-	for _, s := range settings(&options{}) {
-		if f := cmd.Flags().Lookup(s.flag); f.Changed {
-			flags[s.name] = entry{f.Value.String(), "flag --" + s.flag}
+	flags := settings.Layer{}
+	for _, s := range settings.Table() {
+		if f := cmd.Flags().Lookup(s.Flag); f.Changed {
+			flags[s.Name] = settings.Entry{Text: f.Value.String(), Where: "flag --" + s.Flag}
 		}
 	}
-	return merge(file, env, flags)
-}
-
-// printConfig writes a configuration file with all settings.
-func printConfig(w io.Writer, c *config, withSource bool) error {
-	var out bytes.Buffer
-	out.WriteString("# Settings of mqd serve. Flags win over the environment, the environment over\n" +
-		"# this file, this file over the defaults, which are commented out.\n")
-	last := ""
-	for i := range c.table {
-		s := &c.table[i]
-		section, key, _ := strings.Cut(s.name, keyDelim)
-		if section != last {
-			fmt.Fprintf(&out, "\n%s:\n", section)
-			last = section
-		} else {
-			out.WriteString("\n")
-		}
-		limits := s.value.limits()
-		if limits != "" {
-			limits = " (" + limits + ")"
-		}
-		fmt.Fprintf(&out, "  # %s\n  # %s%s, default %s; --%s, %s; %s\n",
-			s.help, s.value.kind(), limits, s.def, s.flag, s.env(), s.apply)
-		if withSource {
-			fmt.Fprintf(&out, "  # from: %s\n", c.where[s.name])
-		}
-		mark := ""
-		if !c.isSet(s.name) {
-			mark = "# "
-		}
-		text, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Value: c.text[s.name]})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&out, "  %s%s: %s\n", mark, key, strings.TrimSpace(string(text)))
-	}
-	_, err := out.WriteTo(w)
-	return err
-}
-
-// String says how a change of the setting comes into force.
-func (a apply) String() string {
-	if a == onReload {
-		return "takes effect on SIGHUP"
-	}
-	return "needs a restart"
+	return settings.Merge(file, env, flags)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 )
 
 // anyPartition leaves the choice of the partition to the key.
@@ -55,7 +56,7 @@ func (s *lineScanner) next() ([]byte, error) {
 			part = part[:len(part)-1]
 		case errors.Is(err, bufio.ErrBufferFull):
 			if len(s.long)+len(part) > maxLine {
-				return nil, fmt.Errorf("line %d is longer than %s", s.n, formatSize(maxLine))
+				return nil, fmt.Errorf("line %d is longer than %s", s.n, settings.FormatSize(maxLine))
 			}
 			s.long = append(s.long, part...)
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/spf13/cobra"
 )
 
@@ -20,12 +21,12 @@ func TestTheReferenceOfSettingsIsThatOfTheTable(t *testing.T) {
 		"file over the default. In the file, `section.key` is a section with keys below it;\n" +
 		"`mqd config print` writes one to start from. Unknown names are errors.\n\n")
 	b.WriteString("| setting | flag, environment | default | allowed | changes | what it does |\n|---|---|---|---|---|---|\n")
-	for _, s := range settings(&options{}) {
-		limits := s.value.limits()
+	for _, s := range settings.Table() {
+		limits := s.Limits()
 		if limits == "" {
-			limits = s.value.kind()
+			limits = s.Kind()
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s`, `%s` | `%s` | %s | %s | %s |\n", s.name, s.flag, s.env(), s.def, limits, s.apply, s.help)
+		fmt.Fprintf(&b, "| `%s` | `--%s`, `%s` | `%s` | %s | %s | %s |\n", s.Name, s.Flag, s.Env(), s.Default, limits, s.Apply, s.Help)
 	}
 	b.WriteString("\n## Topics\n\nSettings of a topic: `mqd topic create --config`, `mqd topic alter --config`.\n\n" +
 		"| setting | default | allowed | what it does |\n|---|---|---|---|\n")

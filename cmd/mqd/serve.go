@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
 )
@@ -48,7 +49,7 @@ The log goes to standard error. The exit status is 0 after an orderly end, else 
   MQD_JOURNAL__SIZE=64MiB mqd serve --data-dir ./data --listen 127.0.0.1:0 --ready-file addr`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b.reread = func() (*config, error) { return resolve(cmd) }
+			b.reread = func() (*settings.Config, error) { return resolve(cmd) }
 			var err error
 			if b.cfg, err = b.reread(); err != nil {
 				return err
@@ -64,8 +65,8 @@ The log goes to standard error. The exit status is 0 after an orderly end, else 
 
 // broker is a run of mqd serve.
 type broker struct {
-	cfg       *config
-	reread    func() (*config, error)
+	cfg       *settings.Config
+	reread    func() (*settings.Config, error)
 	readyFile string
 	readyFD   int
 
@@ -112,7 +113,7 @@ func (b *broker) openLog(errs io.Writer) {
 	b.setLevel()
 	opts := &slog.HandlerOptions{Level: &b.level}
 	var h slog.Handler = slog.NewTextHandler(errs, opts)
-	if b.cfg.LogFormat == logJSON {
+	if b.cfg.LogFormat == settings.LogJSON {
 		h = slog.NewJSONHandler(errs, opts)
 	}
 	b.log = slog.New(h)
@@ -260,17 +261,17 @@ func (b *broker) reload() {
 		b.log.Error("configuration not reloaded", "error", err)
 		return
 	}
-	for i := range c.table {
-		s := &c.table[i]
-		if c.text[s.name] == b.cfg.text[s.name] {
-			continue
-		}
-		if s.apply != onReload {
-			b.log.Warn("changed setting needs a restart", "setting", s.name, "now", b.cfg.text[s.name], "configured", c.text[s.name])
+	for _, s := range settings.Table() {
+		switch {
+		case c.Text(s.Name) == b.cfg.Text(s.Name):
+		case s.Apply == settings.OnReload:
+			if err := b.cfg.Adopt(s.Name, c); err != nil {
+				b.log.Error("setting not reloaded", "setting", s.Name, "error", err)
+			}
+		default:
+			b.log.Warn("changed setting needs a restart", "setting", s.Name, "now", b.cfg.Text(s.Name), "configured", c.Text(s.Name))
 		}
 	}
-	b.cfg.LogLevel = c.LogLevel
-	b.cfg.text[nameLogLevel] = c.text[nameLogLevel]
 	b.setLevel()
 	b.log.Info("configuration reloaded", "log_level", b.cfg.LogLevel)
 }

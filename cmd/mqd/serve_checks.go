@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
@@ -21,10 +22,10 @@ import (
 var errNoPortable = errors.New("--io=portable: this version has no portable driver yet; it comes with a later one, until then the broker needs io_uring (--io=uring)")
 
 // checkListen refuses addresses that other machines can reach, unless told.
-func checkListen(c *config) error {
+func checkListen(c *settings.Config) error {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return fmt.Errorf("%s: %s is %q, expected host:port", c.where[nameListen], nameListen, c.Listen)
+		return fmt.Errorf("%s: %s is %q, expected host:port", c.Where(settings.Listen), settings.Listen, c.Listen)
 	}
 	if c.Insecure || isLoopback(host) {
 		return nil
@@ -84,15 +85,15 @@ const (
 
 // fitOpenFiles sees that files of the log always find a descriptor, whatever
 // clients do: connections get what the limit leaves. 0 is no limit.
-func fitOpenFiles(c *config, shards, limit int) (notes []string, err error) {
+func fitOpenFiles(c *settings.Config, shards, limit int) (notes []string, err error) {
 	left := limit - shards*shardFiles - programFiles
 	if limit == 0 || left >= c.MaxConnections {
 		return nil, nil
 	}
 	need := limit - left + c.MaxConnections
-	if left < 1 || c.isSet(nameMaxConnections) {
+	if left < 1 || c.IsSet(settings.MaxConnections) {
 		return nil, fmt.Errorf("the limit of open files (RLIMIT_NOFILE) is %d, and %d shards with %d connections (%s) need %d; "+
-			"raise it (ulimit -n, LimitNOFILE=), or lower --shards or --max-connections", limit, shards, c.MaxConnections, nameMaxConnections, need)
+			"raise it (ulimit -n, LimitNOFILE=), or lower --shards or --max-connections", limit, shards, c.MaxConnections, settings.MaxConnections, need)
 	}
 	note := fmt.Sprintf("the limit of open files (RLIMIT_NOFILE) of %d leaves room for %d connections instead of %d; LimitNOFILE=%d would be enough",
 		limit, left, c.MaxConnections, need)
@@ -101,7 +102,7 @@ func fitOpenFiles(c *config, shards, limit int) (notes []string, err error) {
 }
 
 // startTrouble turns what stopped the start into one line that says what to do.
-func startTrouble(err error, c *config) error {
+func startTrouble(err error, c *settings.Config) error {
 	text := startAdvice(err, c)
 	if text == "" {
 		text = err.Error()
@@ -109,7 +110,7 @@ func startTrouble(err error, c *config) error {
 	return &trouble{strings.ReplaceAll(text, "\n", "; "), err}
 }
 
-func startAdvice(err error, c *config) string {
+func startAdvice(err error, c *settings.Config) string {
 	dir := c.DataDir
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })

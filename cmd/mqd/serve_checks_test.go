@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
@@ -20,7 +21,7 @@ func TestOnlyThisMachineIsListenedToUnlessTold(t *testing.T) {
 		"127.0.0.1:7878": true, "127.3.2.1:0": true, "[::1]:7878": true, "localhost:7878": true,
 		"0.0.0.0:7878": false, ":7878": false, "[::]:7878": false, "192.168.1.1:7878": false, "broker.example:7878": false,
 	} {
-		c := defaults(t)
+		c := configure(t)
 		c.Listen = addr
 		err := checkListen(c)
 		if (err == nil) != local || err != nil && !strings.Contains(err.Error(), "--insecure") {
@@ -31,7 +32,7 @@ func TestOnlyThisMachineIsListenedToUnlessTold(t *testing.T) {
 			t.Errorf("%s with --insecure: %v", addr, err)
 		}
 	}
-	c := defaults(t)
+	c := configure(t)
 	c.Listen, c.Insecure = "127.0.0.1", true
 	if err := checkListen(c); err == nil {
 		t.Error("an address without a port was accepted")
@@ -68,15 +69,8 @@ func TestADirectoryOfSomethingElseIsNotTaken(t *testing.T) {
 }
 
 func TestFilesOfTheLogGoBeforeConnections(t *testing.T) {
-	fit := func(limit int, set ...string) (int, []string, error) {
-		l := layer{}
-		for _, text := range set {
-			l[nameMaxConnections] = entry{text, "flag"}
-		}
-		c, err := merge(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+	fit := func(limit int, pairs ...string) (int, []string, error) {
+		c := configure(t, pairs...)
 		notes, err := fitOpenFiles(c, 2, limit)
 		return c.MaxConnections, notes, err
 	}
@@ -88,7 +82,7 @@ func TestFilesOfTheLogGoBeforeConnections(t *testing.T) {
 	if n, notes, err := fit(4096); n != 4096-2*1024-64 || len(notes) != 1 || err != nil || !strings.Contains(notes[0], "LimitNOFILE=12112") {
 		t.Errorf("%d connections, %v, %v", n, notes, err)
 	}
-	if _, _, err := fit(4096, "5000"); err == nil || !strings.Contains(err.Error(), "need 7112") {
+	if _, _, err := fit(4096, settings.MaxConnections, "5000"); err == nil || !strings.Contains(err.Error(), "need 7112") {
 		t.Errorf("5000 connections that the operator wants: %v", err)
 	}
 	if _, _, err := fit(2000); err == nil {
@@ -97,7 +91,7 @@ func TestFilesOfTheLogGoBeforeConnections(t *testing.T) {
 }
 
 func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
-	c := defaults(t)
+	c := configure(t)
 	for name, tc := range map[string]struct {
 		err  error
 		want []string

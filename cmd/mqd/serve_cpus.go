@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/node"
 )
@@ -41,7 +42,7 @@ type placement struct {
 // 35 us). Then come CPUs on physical cores of their own, the lowest, which the
 // system likes for its own work, last; then the rest. What no shard is pinned to
 // is left for the Go scheduler, kernel workers and clients.
-func place(c *config, m machine) (placement, error) {
+func place(c *settings.Config, m machine) (placement, error) {
 	usable := slices.Clone(m.Allowed)
 	if len(c.CPUs) > 0 {
 		for _, cpu := range c.CPUs {
@@ -65,12 +66,12 @@ func place(c *config, m machine) (placement, error) {
 	p.MaxProcs = max(procs, p.Shards) + 1
 	tight := p.Shards >= procs
 	switch {
-	case c.Pin == pinOff:
+	case c.Pin == settings.PinOff:
 	case p.Shards > len(usable):
-		if c.Pin == pinOn {
+		if c.Pin == settings.PinOn {
 			p.warn("%d shards cannot be pinned to %d CPUs; they are not pinned", p.Shards, len(usable))
 		}
-	case c.Pin == pinOn || !tight && m.Quota == 0:
+	case c.Pin == settings.PinOn || !tight && m.Quota == 0:
 		p.CPUs = usable[:p.Shards]
 	}
 	if p.Shards > procs {
@@ -78,7 +79,7 @@ func place(c *config, m machine) (placement, error) {
 	}
 	// A loop that polls takes the time of others when there is not a CPU each.
 	if p.Shards > procs || m.Quota > 0 {
-		if !c.isSet(nameIdle) {
+		if !c.IsSet(settings.Idle) {
 			p.Idle = shard.IdleBlock
 		} else if p.Idle != shard.IdleBlock {
 			p.warn("shards share CPUs and poll when idle (--idle=%s); --idle=block would leave more for the others", c.Idle)
@@ -89,9 +90,9 @@ func place(c *config, m machine) (placement, error) {
 
 // idleModes are the words of the setting shard.idle.
 var idleModes = map[string]shard.IdleMode{
-	idleAdaptive: shard.IdleAdaptive,
-	idleBusy:     shard.IdleBusy,
-	idleBlock:    shard.IdleBlock,
+	settings.IdleAdaptive: shard.IdleAdaptive,
+	settings.IdleBusy:     shard.IdleBusy,
+	settings.IdleBlock:    shard.IdleBlock,
 }
 
 func (p *placement) warn(format string, args ...any) {
@@ -100,7 +101,7 @@ func (p *placement) warn(format string, args ...any) {
 
 // defaultShards is one for each physical core but one, which is for everything
 // else; where an operator has named the CPUs for shards, it is one for each.
-func (m machine) defaultShards(c *config, usable []int) int {
+func (m machine) defaultShards(c *settings.Config, usable []int) int {
 	n := len(usable)
 	if len(c.CPUs) == 0 {
 		cores := map[int]bool{}

@@ -80,15 +80,7 @@ func TestShardsArePlaced(t *testing.T) {
 		"a small container blocks": {
 			m: machine{Allowed: cpus(8), Interrupt: 1, Quota: 2}, shards: 1, idle: shard.IdleBlock, maxProcs: 3},
 	} {
-		l := layer{}
-		for i := 0; i < len(c.args); i += 2 {
-			l[c.args[i]] = entry{c.args[i+1], "flag"}
-		}
-		cfg, err := merge(l)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		p, err := place(cfg, c.m)
+		p, err := place(configure(t, c.args...), c.m)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -100,11 +92,7 @@ func TestShardsArePlaced(t *testing.T) {
 }
 
 func TestACPUThatIsNotAllowedIsNamed(t *testing.T) {
-	cfg, err := merge(layer{"shard.cpus": {"1,7", "flag"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = place(cfg, machine{Allowed: cpus(4), Interrupt: -1})
+	_, err := place(configure(t, "shard.cpus", "1,7"), machine{Allowed: cpus(4), Interrupt: -1})
 	if err == nil || !strings.Contains(err.Error(), "CPU 7") {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/node"
@@ -21,7 +22,7 @@ type linuxPlatform struct{}
 
 // newPlatform picks the driver.
 func newPlatform(io string) (node.Platform, error) {
-	if io == ioPortable {
+	if io == settings.IOPortable {
 		return nil, errNoPortable
 	}
 	if _, err := uring.Probe(); err != nil {
@@ -80,7 +81,7 @@ func readMachine(root, dataDir string) (machine, error) {
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return m, fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	for cpu := range maxCPU + 1 {
+	for cpu := range settings.MaxCPU + 1 {
 		if set.IsSet(cpu) {
 			m.Allowed = append(m.Allowed, cpu)
 		}
@@ -163,7 +164,7 @@ func interruptCPU(root, device string) int {
 		}
 		total += line.count
 		text, err := os.ReadFile(filepath.Join(root, "proc/irq", line.number, "effective_affinity_list"))
-		if cpus, bad := parseCPUs(string(text)); err == nil && bad == nil && len(cpus) == 1 {
+		if cpus, bad := settings.ParseCPUs(string(text)); err == nil && bad == nil && len(cpus) == 1 {
 			counts[cpus[0]] += line.count
 		}
 	}

@@ -125,7 +125,7 @@ func TestThisMachineCanBeRead(t *testing.T) {
 	if len(m.Allowed) != runtime.NumCPU() {
 		t.Errorf("CPUs %v, the runtime sees %d", m.Allowed, runtime.NumCPU())
 	}
-	if p, err := place(defaults(t), m); err != nil || p.Shards < 1 {
+	if p, err := place(configure(t), m); err != nil || p.Shards < 1 {
 		t.Errorf("%+v: %+v, %v", m, p, err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 // maxConfigFile bounds a configuration file, in bytes.
 const maxConfigFile = 1 << 20
 
-// fileLayer takes settings from a YAML file of sections with keys. Every problem
+// FromFile takes settings from a YAML file of sections with keys. Every problem
 // is named with file and line; unknown sections and keys are problems.
-func fileLayer(path string) (layer, error) {
+func FromFile(path string) (Layer, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
@@ -28,19 +28,19 @@ func fileLayer(path string) (layer, error) {
 // fileParser reads one file.
 type fileParser struct {
 	path  string
-	layer layer
+	layer Layer
 	errs  []error
 }
 
-func parseFile(path string, r io.Reader) (layer, error) {
+func parseFile(path string, r io.Reader) (Layer, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file %s: %w", path, err)
 	}
 	if len(data) > maxConfigFile {
-		return nil, fmt.Errorf("configuration file %s: larger than %s", path, formatSize(maxConfigFile))
+		return nil, fmt.Errorf("configuration file %s: larger than %s", path, FormatSize(maxConfigFile))
 	}
-	p := &fileParser{path: path, layer: layer{}}
+	p := &fileParser{path: path, layer: Layer{}}
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var doc, second yaml.Node
 	switch err := dec.Decode(&doc); {
@@ -95,19 +95,19 @@ func (p *fileParser) sections(top *yaml.Node) {
 }
 
 func (p *fileParser) keys(section string, keys *yaml.Node) {
-	table := settings(&options{})
+	all := Table()
 	p.each(keys, func(key, node *yaml.Node) {
 		name := section + keyDelim + key.Value
 		text, ok := scalarText(node)
 		switch {
-		case !slices.ContainsFunc(table, func(s setting) bool { return s.name == name }):
-			p.fail(key, "%v", unknownSetting(name))
+		case !slices.ContainsFunc(all, func(s Setting) bool { return s.Name == name }):
+			p.fail(key, "%v", unknown(name))
 		case isNull(node):
 			p.fail(key, "%s has no value", name)
 		case !ok:
 			p.fail(node, "%s: expected a single value", name)
 		default:
-			p.layer[name] = entry{text, fmt.Sprintf("%s:%d", p.path, node.Line)}
+			p.layer[name] = Entry{text, fmt.Sprintf("%s:%d", p.path, node.Line)}
 		}
 	})
 }
@@ -152,8 +152,8 @@ func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.
 // sectionNames lists the sections in the order of the table.
 func sectionNames() []string {
 	var names []string
-	for _, s := range settings(&options{}) {
-		if section, _, _ := strings.Cut(s.name, keyDelim); !slices.Contains(names, section) {
+	for _, s := range Table() {
+		if section, _, _ := strings.Cut(s.Name, keyDelim); !slices.Contains(names, section) {
 			names = append(names, section)
 		}
 	}

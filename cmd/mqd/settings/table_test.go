@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"reflect"
@@ -9,9 +9,9 @@ import (
 )
 
 // values of a table with every default, to be read by tests.
-func defaults(t *testing.T) *config {
+func defaults(t *testing.T) *Config {
 	t.Helper()
-	c, err := merge()
+	c, err := Merge()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,37 +22,37 @@ func TestEverySettingHasARowOfItsOwn(t *testing.T) {
 	shape := regexp.MustCompile(`^[a-z]+\.[a-z]+(_[a-z]+)*$`)
 	flagShape := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := map[string]bool{}
-	table := settings(&options{})
-	for i := range table {
-		s := &table[i]
-		if !shape.MatchString(s.name) || !flagShape.MatchString(s.flag) || s.help == "" || s.def == "" {
+	all := Table()
+	for i := range all {
+		s := &all[i]
+		if !shape.MatchString(s.Name) || !flagShape.MatchString(s.Flag) || s.Help == "" || s.Default == "" {
 			t.Errorf("row %+v: name, flag, default or help", s)
 		}
-		for _, name := range []string{s.name, "--" + s.flag, s.env()} {
+		for _, name := range []string{s.Name, "--" + s.Flag, s.Env()} {
 			if seen[name] {
 				t.Errorf("%s is there twice", name)
 			}
 			seen[name] = true
 		}
-		if strings.HasSuffix(s.help, ".") || strings.ToLower(s.help[:1]) != s.help[:1] && !strings.HasPrefix(s.help, "CPU") {
-			t.Errorf("%s: help is a phrase, not a sentence: %q", s.name, s.help)
+		if strings.HasSuffix(s.Help, ".") || strings.ToLower(s.Help[:1]) != s.Help[:1] && !strings.HasPrefix(s.Help, "CPU") {
+			t.Errorf("%s: help is a phrase, not a sentence: %q", s.Name, s.Help)
 		}
 	}
-	if fields := reflect.TypeFor[options]().NumField(); fields != len(table) {
-		t.Errorf("%d options and %d rows", fields, len(table))
+	if fields := reflect.TypeFor[Options]().NumField(); fields != len(all) {
+		t.Errorf("%d options and %d rows", fields, len(all))
 	}
 }
 
 // A row that stores into the option of another would leave one unset.
 func TestEveryRowStoresIntoAnOptionOfItsOwn(t *testing.T) {
-	for i := range settings(&options{}) {
-		o := options{}
-		s := settings(&o)[i]
-		texts := []string{s.def, "true", "7MiB", "17", "7s", "3", "on", "off", "busy", "block", "uring", "json", "warn", "0-1", "text"}
+	for i := range Table() {
+		o := Options{}
+		s := table(&o)[i]
+		texts := []string{s.Default, "true", "7MiB", "17", "7s", "3", "on", "off", "busy", "block", "uring", "json", "warn", "0-1", "text"}
 		changed := false
 		for _, text := range texts {
-			o = options{}
-			if s.value.set(text) == nil && !reflect.DeepEqual(o, options{}) {
+			o = Options{}
+			if s.value.set(text) == nil && !reflect.DeepEqual(o, Options{}) {
 				changed = true
 				break
 			}
@@ -65,21 +65,18 @@ func TestEveryRowStoresIntoAnOptionOfItsOwn(t *testing.T) {
 			}
 		}
 		if !changed || n != 1 {
-			t.Errorf("%s changes %d options", s.name, n)
+			t.Errorf("%s changes %d options", s.Name, n)
 		}
 	}
 }
 
 func TestDefaultsAreAcceptedAndSafe(t *testing.T) {
 	c := defaults(t)
-	if err := checkListen(c); err != nil {
-		t.Error(err)
-	}
-	if c.Insecure || c.AutoCreate {
+	if c.Insecure || c.Listen != "127.0.0.1:7878" || c.AutoCreate {
 		t.Errorf("insecure %v, auto create %v", c.Insecure, c.AutoCreate)
 	}
 	if c.IdleTimeout != 120*time.Second || c.MaxMessageBytes != 1<<20 || c.Shards != 0 || c.JournalSize != 0 {
-		t.Errorf("%+v", c.options)
+		t.Errorf("%+v", c.Options)
 	}
 	for name, where := range c.where {
 		if where != defaultSource {
@@ -92,16 +89,16 @@ func TestSizesAreReadAndWrittenExactly(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "1": 1, "4096": 4 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20, "3GiB": 3 << 30, "2TiB": 2 << 40, "12B": 12,
 	} {
-		got, err := parseSize(text)
+		got, err := ParseSize(text)
 		if err != nil || got != want {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}
-		if back, err := parseSize(formatSize(want)); err != nil || back != want {
-			t.Errorf("%d was written as %q", want, formatSize(want))
+		if back, err := ParseSize(FormatSize(want)); err != nil || back != want {
+			t.Errorf("%d was written as %q", want, FormatSize(want))
 		}
 	}
 	for _, text := range []string{"", "KiB", "-1", "+1", "1.5MiB", "64KB", "64 KiB", "9223372036854775808", "8388608TiB", "0x10"} {
-		if n, err := parseSize(text); err == nil {
+		if n, err := ParseSize(text); err == nil {
 			t.Errorf("%q was taken for %d", text, n)
 		}
 	}
@@ -122,13 +119,13 @@ func TestListsOfCPUsAreThoseOfTheKernel(t *testing.T) {
 	for text, want := range map[string][]int{
 		"": nil, "\n": nil, "3": {3}, "0-3": {0, 1, 2, 3}, "5,0-1\n": {5, 0, 1}, "1023": {1023},
 	} {
-		got, err := parseCPUs(text)
+		got, err := ParseCPUs(text)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"a", "1-", "-1", "3-1", "1,,2", "1024", "0-2,1", "1,1"} {
-		if got, err := parseCPUs(text); err == nil {
+		if got, err := ParseCPUs(text); err == nil {
 			t.Errorf("%q was taken for %v", text, got)
 		}
 	}
@@ -149,7 +146,7 @@ func TestValuesOutsideTheirLimitsAreRefusedWithTheLimits(t *testing.T) {
 		"empty text":        {"data.dir", "", "flag: data.dir is empty"},
 		"no CPUs":           {"shard.cpus", "", `flag: shard.cpus is "", expected auto or CPU numbers such as 0-3,6`},
 	} {
-		_, err := merge(layer{c.setting: {c.text, "flag"}})
+		_, err := Merge(Layer{c.setting: {c.text, "flag"}})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v\nwant %s", name, err, c.want)
 		}

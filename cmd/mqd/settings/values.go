@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -9,12 +9,9 @@ import (
 	"time"
 )
 
-// auto is the text of a setting that the program chooses by itself.
-const auto = "auto"
-
-// kindSwitch is the kind that a flag needs no value for. The library of flags knows
-// it by this name.
-const kindSwitch = "bool"
+// Switch is the kind that a flag needs no value for. Libraries of flags know it by
+// this name.
+const Switch = "bool"
 
 // value is how a setting's text becomes an option.
 type value interface {
@@ -32,8 +29,8 @@ var sizeUnits = []struct {
 	size int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// parseSize reads a whole number of bytes with an optional unit.
-func parseSize(text string) (int64, error) {
+// ParseSize reads a whole number of bytes with an optional unit.
+func ParseSize(text string) (int64, error) {
 	digits, unit := text, int64(1)
 	for _, u := range sizeUnits {
 		if d, ok := strings.CutSuffix(text, u.name); ok {
@@ -48,8 +45,8 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// formatSize is the inverse of parseSize, in the largest unit that is exact.
-func formatSize(n int64) string {
+// FormatSize is the inverse of ParseSize, in the largest unit that is exact.
+func FormatSize(n int64) string {
 	for _, u := range sizeUnits {
 		if u.size > 1 && n >= u.size && n%u.size == 0 {
 			return strconv.FormatInt(n/u.size, 10) + u.name
@@ -66,21 +63,21 @@ type sizeValue struct {
 }
 
 func (v sizeValue) kind() string   { return "size" }
-func (v sizeValue) limits() string { return orAuto(formatSize(v.min)+" to "+formatSize(v.max), v.auto) }
+func (v sizeValue) limits() string { return orAuto(FormatSize(v.min)+" to "+FormatSize(v.max), v.auto) }
 
 func (v sizeValue) set(text string) error {
-	if v.auto && text == auto {
+	if v.auto && text == Auto {
 		*v.to = 0
 		return nil
 	}
-	n, err := parseSize(text)
+	n, err := ParseSize(text)
 	switch {
 	case err != nil:
 		return err
 	case n < v.min || n > v.max:
 		return fmt.Errorf("%s, expected %s", text, v.limits())
 	case v.step > 0 && n%v.step != 0:
-		return fmt.Errorf("%s, expected a multiple of %s", text, formatSize(v.step))
+		return fmt.Errorf("%s, expected a multiple of %s", text, FormatSize(v.step))
 	}
 	*v.to = n
 	return nil
@@ -101,7 +98,7 @@ func (v countValue) limits() string {
 }
 
 func (v countValue) set(text string) error {
-	if v.auto && text == auto {
+	if v.auto && text == Auto {
 		*v.to = 0
 		return nil
 	}
@@ -185,7 +182,7 @@ func (v textValue) set(text string) error {
 // switchValue is true or false.
 type switchValue struct{ to *bool }
 
-func (v switchValue) kind() string   { return kindSwitch }
+func (v switchValue) kind() string   { return Switch }
 func (v switchValue) limits() string { return "true, false" }
 
 func (v switchValue) set(text string) error {
@@ -204,11 +201,11 @@ func (v cpusValue) kind() string   { return "list" }
 func (v cpusValue) limits() string { return "auto or CPU numbers such as 0-3,6" }
 
 func (v cpusValue) set(text string) error {
-	if text == auto {
+	if text == Auto {
 		*v.to = nil
 		return nil
 	}
-	cpus, err := parseCPUs(text)
+	cpus, err := ParseCPUs(text)
 	if err != nil || len(cpus) == 0 {
 		return fmt.Errorf("%q, expected %s", text, v.limits())
 	}
@@ -216,12 +213,12 @@ func (v cpusValue) set(text string) error {
 	return nil
 }
 
-// maxCPU is the largest number of a CPU that the kernel's affinity masks hold.
-const maxCPU = 1023
+// MaxCPU is the largest number of a CPU that the kernel's affinity masks hold.
+const MaxCPU = 1023
 
-// parseCPUs reads a list of numbers and ranges, in the order given. White space
+// ParseCPUs reads a list of numbers and ranges, in the order given. White space
 // at the ends is ignored; the empty list has no CPU.
-func parseCPUs(text string) ([]int, error) {
+func ParseCPUs(text string) ([]int, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return nil, nil
@@ -234,7 +231,7 @@ func parseCPUs(text string) ([]int, error) {
 		if err == nil && isRange {
 			hi, err = strconv.Atoi(last)
 		}
-		if err != nil || lo < 0 || hi < lo || hi > maxCPU {
+		if err != nil || lo < 0 || hi < lo || hi > MaxCPU {
 			return nil, fmt.Errorf("%q is no list of CPUs", text)
 		}
 		for cpu := lo; cpu <= hi; cpu++ {
@@ -249,7 +246,7 @@ func parseCPUs(text string) ([]int, error) {
 
 func orAuto(limits string, allowed bool) string {
 	if allowed {
-		return auto + ", or " + limits
+		return Auto + ", or " + limits
 	}
 	return limits
 }

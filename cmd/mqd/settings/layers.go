@@ -1,0 +1,163 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/v2"
+)
+
+// EnvPrefix begins every environment variable of the program.
+const EnvPrefix = "MQD_"
+
+// keyDelim is between section and key in a setting's name, envDelim in its
+// environment variable. Variables without it are no settings, so that what
+// container platforms put into the environment does no harm.
+const (
+	keyDelim = "."
+	envDelim = "__"
+)
+
+// Entry is the text of a setting in one layer, and where it stands.
+type Entry struct{ Text, Where string }
+
+// Layer is one source of settings, by name. It is a provider of koanf.
+type Layer map[string]Entry
+
+// Read implements koanf.Provider: section, key, text.
+func (l Layer) Read() (map[string]any, error) {
+	tree := map[string]any{}
+	for name, e := range l {
+		section, key, _ := strings.Cut(name, keyDelim)
+		keys, ok := tree[section].(map[string]any)
+		if !ok {
+			keys = map[string]any{}
+			tree[section] = keys
+		}
+		keys[key] = e.Text
+	}
+	return tree, nil
+}
+
+// ReadBytes implements koanf.Provider; there are no bytes to parse.
+func (l Layer) ReadBytes() ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// Config is the outcome of all layers.
+type Config struct {
+	Options
+	table       []Setting // stores into Options
+	where, text map[string]string
+}
+
+// defaultSource is where a setting comes from that nobody has set.
+const defaultSource = "default"
+
+// IsSet reports whether anybody has set the setting.
+func (c *Config) IsSet(name string) bool { return c.where[name] != defaultSource }
+
+// Where says where the setting's value comes from.
+func (c *Config) Where(name string) string { return c.where[name] }
+
+// Text is the setting's value as it was written.
+func (c *Config) Text(name string) string { return c.text[name] }
+
+// Adopt takes the value of one setting from another configuration.
+func (c *Config) Adopt(name string, from *Config) error {
+	for i := range c.table {
+		if s := &c.table[i]; s.Name == name {
+			c.where[name], c.text[name] = from.where[name], from.text[name]
+			return s.value.set(c.text[name])
+		}
+	}
+	return unknown(name)
+}
+
+// Merge puts layers above the defaults, the last one on top, and stores the
+// options. The error tells of every value that cannot be used, a line each.
+func Merge(layers ...Layer) (*Config, error) {
+	c := &Config{where: map[string]string{}, text: map[string]string{}}
+	c.table = table(&c.Options)
+	defaults := Layer{}
+	for i := range c.table {
+		defaults[c.table[i].Name] = Entry{c.table[i].Default, defaultSource}
+	}
+	k := koanf.New(keyDelim)
+	for _, l := range append([]Layer{defaults}, layers...) {
+		if err := k.Load(l, nil); err != nil {
+			return nil, err
+		}
+		for name, e := range l {
+			c.where[name] = e.Where
+		}
+	}
+	var errs []error
+	for i := range c.table {
+		s := &c.table[i]
+		c.text[s.Name] = k.String(s.Name)
+		if err := s.value.set(c.text[s.Name]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s is %w", c.where[s.Name], s.Name, err))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+// FromEnv takes settings from an environment, "NAME=text" each.
+func FromEnv(environ []string) (Layer, error) {
+	l := Layer{}
+	var errs []error
+	all := Table()
+	for _, pair := range environ {
+		variable, text, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(variable, EnvPrefix) || !strings.Contains(variable, envDelim) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s Setting) bool { return s.Env() == variable })
+		if i < 0 {
+			name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, EnvPrefix), envDelim, keyDelim))
+			errs = append(errs, fmt.Errorf("environment variable %s: %w", variable, unknown(name)))
+			continue
+		}
+		l[all[i].Name] = Entry{text, "environment variable " + variable}
+	}
+	return l, errors.Join(errs...)
+}
+
+// unknown is the error of a name that is in no row of the table. It offers
+// the nearest one.
+func unknown(name string) error {
+	all := Table()
+	best, least := "", len(name)/3+1
+	for i := range all {
+		if d := distance(name, all[i].Name); d < least {
+			best, least = all[i].Name, d
+		}
+	}
+	if best == "" {
+		return fmt.Errorf("there is no setting %q; \"mqd config print\" lists all", name)
+	}
+	return fmt.Errorf("there is no setting %q; did you mean %q?", name, best)
+}
+
+// distance is the number of characters to insert, delete or replace that turns a
+// into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

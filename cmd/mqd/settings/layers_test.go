@@ -1,0 +1,192 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares got with a file, or rewrites it with -update.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (rewrite it with -update and review the change); now:\n%s", path, got)
+	}
+}
+
+func TestALaterLayerWins(t *testing.T) {
+	file, err := FromFile("testdata/config/all_layers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := FromEnv([]string{"MQD_JOURNAL__SIZE=32MiB", "MQD_CACHE__SIZE=64MiB", "MQD_NET__INSECURE=true", "MQD_PORT_7878_TCP=x", "PATH=/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := Layer{"cache.size": {"16MiB", "flag --cache-size"}, "net.insecure": {"false", "flag --insecure"}}
+	c, err := Merge(file, env, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.DataDir != "/srv/mqd" || c.JournalSize != 32<<20 || c.CacheSize != 16<<20 || c.Insecure || fmt.Sprint(c.CPUs) != "[2 3 8 9]" {
+		t.Errorf("%+v", c.Options)
+	}
+	var out bytes.Buffer
+	if err := c.Print(&out, WithSources); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "layers.yaml", out.Bytes())
+}
+
+func TestThePrintedConfigurationReadsBackTheSame(t *testing.T) {
+	c, err := Merge(Layer{
+		"data.dir": {"a dir: #1", "x"}, "shard.cpus": {"0-3,6", "x"}, "net.listen": {"[::1]:0", "x"},
+		"net.insecure": {"true", "x"}, "shard.spin": {"10us", "x"}, "shard.count": {"3", "x"}, "shard.pin": {"off", "x"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, second bytes.Buffer
+	if err := c.Print(&first, WithoutSources); err != nil {
+		t.Fatal(err)
+	}
+	file, err := parseFile("f", strings.NewReader(first.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Merge(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Print(&second, WithoutSources); err != nil || first.String() != second.String() {
+		t.Errorf("%v\nprinted %s\nand then %s", err, &first, &second)
+	}
+}
+
+func TestOneSettingCanBeAdopted(t *testing.T) {
+	running, now := defaults(t), defaults(t)
+	now, err := Merge(Layer{LogLevel: {"debug", "f:1"}, Idle: {"busy", "f:2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := running.Adopt(LogLevel, now); err != nil {
+		t.Fatal(err)
+	}
+	if running.LogLevel != "debug" || running.Text(LogLevel) != "debug" || running.Where(LogLevel) != "f:1" || running.Idle != IdleAdaptive || running.IsSet(Idle) {
+		t.Errorf("%+v", running.Options)
+	}
+	if err := running.Adopt("log.levle", now); err == nil {
+		t.Error("a setting that there is not was adopted")
+	}
+}
+
+// Each file of testdata/config that begins with bad_ is refused in the words of the
+// golden file.
+func TestProblemsOfTheFileAreNamedWithTheirLines(t *testing.T) {
+	paths, err := filepath.Glob("testdata/config/bad_*.yaml")
+	if err != nil || len(paths) < 5 {
+		t.Fatal(paths, err)
+	}
+	var all bytes.Buffer
+	for _, path := range paths {
+		file, err := FromFile(path)
+		if err == nil {
+			_, err = Merge(file)
+		}
+		if err == nil {
+			t.Errorf("%s was accepted", path)
+		}
+		fmt.Fprintln(&all, err)
+	}
+	golden(t, "config_errors.txt", all.Bytes())
+}
+
+func TestAFileWithoutSettingsIsAllDefaults(t *testing.T) {
+	for _, text := range []string{"", "\n\n", "# nothing\n", "---\n", "journal:\n", "journal:\n  # size: 1MiB\nnet:\n"} {
+		l, err := parseFile("f", strings.NewReader(text))
+		if err != nil || len(l) != 0 {
+			t.Errorf("%q: %v, %v", text, l, err)
+		}
+	}
+}
+
+func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+	if _, err := FromFile(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := FromFile(t.TempDir()); err == nil {
+		t.Error("a directory was read")
+	}
+	if _, err := parseFile("f", strings.NewReader(strings.Repeat("#", maxConfigFile+1))); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+		t.Error(err)
+	}
+}
+
+func TestUnknownEnvironmentVariablesOfSettingsAreErrors(t *testing.T) {
+	_, err := FromEnv([]string{"MQD_JOURNL__SIZE=1MiB", "MQD_SERVER=a:1", "MQD_X__Y=1", "HOME=/"})
+	want := "environment variable MQD_JOURNL__SIZE: there is no setting \"journl.size\"; did you mean \"journal.size\"?\n" +
+		"environment variable MQD_X__Y: there is no setting \"x.y\"; \"mqd config print\" lists all"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+func TestDistanceCountsSingleChanges(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"", "ab", 2}, {"abc", "axc", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// FuzzConfigurationFile looks for files that are read to the end of the program.
+func FuzzConfigurationFile(f *testing.F) {
+	paths, err := filepath.Glob("testdata/config/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add("a: &a {b: *a}")
+	f.Add("? [x]\n: y\n")
+	f.Add("<<: {journal: {size: 1}}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := parseFile("f", strings.NewReader(text))
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("%q: %v names no place", text, err)
+			}
+			return
+		}
+		if _, err := Merge(l); err != nil && !strings.HasPrefix(err.Error(), "f:") {
+			t.Errorf("%q: %v names no place", text, err)
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package settings
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/node"
+)
+
+// Options is what mqd serve can be told.
+type Options struct {
+	DataDir         string
+	Listen          string
+	Insecure        bool
+	MaxConnections  int
+	IdleTimeout     time.Duration
+	RecvBuffers     int
+	Shards          int   // 0: chosen by the machine
+	CPUs            []int // none: chosen by the machine
+	Pin             string
+	Idle            string
+	Spin            time.Duration
+	IO              string
+	JournalSize     int64 // 0: chosen by the filesystem
+	CacheSize       int64
+	MemoryLimit     int64
+	MaxMessageBytes int64
+	AutoCreate      bool
+	Partitions      int
+	ShutdownTimeout time.Duration
+	LogFormat       string
+	LogLevel        string
+}
+
+// Apply says when a changed setting is in force.
+type Apply uint8
+
+const (
+	// OnRestart: at the next start.
+	OnRestart Apply = iota
+	// OnReload: when a running broker gets SIGHUP, or at the next start.
+	OnReload
+)
+
+// String says how a change comes into force.
+func (a Apply) String() string {
+	if a == OnReload {
+		return "takes effect on SIGHUP"
+	}
+	return "needs a restart"
+}
+
+// Setting is one row of the table.
+type Setting struct {
+	// Name is section.key, as in the file.
+	Name string
+	// Flag is the name of the flag, without dashes.
+	Flag string
+	// Default is the value that nobody has set, as people write it.
+	Default string
+	// Apply says when a change is in force.
+	Apply Apply
+	// Help says what it does, in a phrase.
+	Help string
+
+	value value
+}
+
+// Env is the setting's environment variable.
+func (s *Setting) Env() string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, keyDelim, envDelim))
+}
+
+// Kind names in one word what is expected: "size", "duration", [Switch], ...
+func (s *Setting) Kind() string { return s.value.kind() }
+
+// Limits is the range or the list of what is allowed, "" for anything.
+func (s *Setting) Limits() string { return s.value.limits() }
+
+// Words that are values of settings.
+const (
+	// Auto leaves the choice to the program.
+	Auto = "auto"
+
+	PinOn        = "on"
+	PinOff       = "off"
+	IdleAdaptive = "adaptive"
+	IdleBusy     = "busy"
+	IdleBlock    = "block"
+	IOURing      = "uring"
+	IOPortable   = "portable"
+	LogText      = "text"
+	LogJSON      = "json"
+)
+
+// Names of settings that programs speak of.
+const (
+	Listen         = "net.listen"
+	MaxConnections = "net.max_connections"
+	Idle           = "shard.idle"
+	LogLevel       = "log.level"
+)
+
+// Table lists all settings, for help texts and documents.
+func Table() []Setting { return table(&Options{}) }
+
+// table is the table; values are stored into o.
+func table(o *Options) []Setting {
+	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+	return []Setting{
+		{Name: "data.dir", Flag: "data-dir", Default: "/var/lib/mqd", value: textValue{&o.DataDir},
+			Help: "directory of all data; it is made if it is missing"},
+
+		{Name: Listen, Flag: "listen", Default: "127.0.0.1:7878", value: textValue{&o.Listen},
+			Help: "address of the batch protocol, host:port; port 0 takes a free one"},
+		{Name: "net.insecure", Flag: "insecure", Default: "false", value: switchValue{&o.Insecure},
+			Help: "allow an address that other machines can reach, although nothing is authenticated or encrypted yet"},
+		{Name: MaxConnections, Flag: "max-connections", Default: "10000", value: countValue{to: &o.MaxConnections, min: 1, max: 1_000_000},
+			Help: "most connections at a time"},
+		{Name: "net.idle_timeout", Flag: "idle-timeout", Default: "2m", value: durationValue{&o.IdleTimeout, time.Second, 24 * time.Hour},
+			Help: "close a connection that is silent for so long"},
+		{Name: "net.recv_buffers", Flag: "recv-buffers", Default: "256", value: countValue{to: &o.RecvBuffers, min: 16, max: 4096, power: true},
+			Help: "receive buffers of each shard, 64KiB each, a power of two"},
+
+		{Name: "shard.count", Flag: "shards", Default: Auto, value: countValue{to: &o.Shards, min: 1, max: node.MaxShards, auto: true},
+			Help: "number of shards; auto is one less than there are physical cores, at least 1"},
+		{Name: "shard.cpus", Flag: "cpus", Default: Auto, value: cpusValue{&o.CPUs},
+			Help: "CPUs for shards, the first shard's first; auto begins with the one that handles the data device's interrupts"},
+		{Name: "shard.pin", Flag: "pin", Default: Auto, value: wordValue{&o.Pin, []string{Auto, PinOn, PinOff}},
+			Help: "tie each shard to a CPU; auto does where that leaves one for everything else"},
+		{Name: Idle, Flag: "idle", Default: IdleAdaptive, value: wordValue{&o.Idle, []string{IdleAdaptive, IdleBusy, IdleBlock}},
+			Help: "what a shard without work does: poll for a while and then sleep, never sleep, or sleep at once"},
+		{Name: "shard.spin", Flag: "spin", Default: formatDuration(shard.DefaultSpin), value: durationValue{&o.Spin, time.Microsecond, 10 * time.Millisecond},
+			Help: "how long an adaptive shard polls before it sleeps"},
+
+		{Name: "io.driver", Flag: "io", Default: Auto, value: wordValue{&o.IO, []string{Auto, IOURing, IOPortable}},
+			Help: "how files and sockets are used; auto is uring"},
+
+		{Name: "journal.size", Flag: "journal-size", Default: Auto, value: sizeValue{to: &o.JournalSize, min: node.MinJournalBytes, max: 64 * gib, step: 4 * kib, auto: true},
+			Help: "size of each shard's journal; auto is the least of 256MiB, 512MiB / shards and 5 % of the filesystem, at least 8MiB"},
+		{Name: "cache.size", Flag: "cache-size", Default: "128MiB", value: sizeValue{to: &o.CacheSize, min: 4 * mib, max: 1024 * gib},
+			Help: "memory for the newest bytes of partitions, all shards together"},
+		{Name: "memory.limit", Flag: "memory-limit", Default: "512MiB", value: sizeValue{to: &o.MemoryLimit, min: 64 * mib, max: 1024 * gib},
+			Help: "memory at which Go's garbage collector works harder; the memory for I/O and cache.size come on top"},
+
+		{Name: "topic.max_message_bytes", Flag: "max-message-bytes", Default: "1MiB", value: sizeValue{to: &o.MaxMessageBytes, min: catalog.MinMaxMessageBytes, max: catalog.MaxMaxMessageBytes},
+			Help: "largest batch of any topic; at most an eighth of journal.size"},
+		{Name: "topic.auto_create", Flag: "auto-create-topics", Default: "false", value: switchValue{&o.AutoCreate},
+			Help: "create a topic when a client names one that does not exist"},
+		{Name: "topic.default_partitions", Flag: "default-partitions", Default: "1", value: countValue{to: &o.Partitions, min: 1, max: catalog.MaxPartitions},
+			Help: "partitions of a topic that is created without a number"},
+
+		{Name: "shutdown.timeout", Flag: "shutdown-timeout", Default: "30s", value: durationValue{&o.ShutdownTimeout, 100 * time.Millisecond, time.Hour},
+			Help: "longest orderly end; after it the broker stops at once, and the next start recovers"},
+
+		{Name: "log.format", Flag: "log-format", Default: LogText, value: wordValue{&o.LogFormat, []string{LogText, LogJSON}},
+			Help: "form of the log on standard error"},
+		{Name: LogLevel, Flag: "log-level", Default: "info", value: wordValue{&o.LogLevel, []string{"debug", "info", "warn", "error"}}, Apply: OnReload,
+			Help: "least level that is logged"},
+	}
+}
