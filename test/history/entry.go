@@ -1,5 +1,10 @@
 package history
 
+import (
+	"maps"
+	"slices"
+)
+
 // entry is what is known of one offset.
 type entry struct {
 	producer, seq uint32
@@ -21,7 +26,8 @@ const (
 
 const pageEntries = 1024
 
-// pages holds the entries of all offsets; most pages are full.
+// pages holds the entries of all offsets that are known: full pages, and wide
+// gaps between them.
 type pages map[int64]*[pageEntries]entry
 
 // at is the entry of an offset, which it makes if there is none.
@@ -36,14 +42,10 @@ func (ps pages) at(offset int64) *entry {
 
 // below yields the known entries of all offsets below end, in order.
 func (ps pages) below(end int64, yield func(offset int64, e *entry)) {
-	for number := range (end + pageEntries - 1) / pageEntries {
-		page := ps[number]
-		if page == nil {
-			continue
-		}
+	for _, number := range slices.Sorted(maps.Keys(ps)) {
 		first := number * pageEntries
 		for i := range min(pageEntries, end-first) {
-			if e := &page[i]; e.flags&isKnown != 0 {
+			if e := &ps[number][i]; e.flags&isKnown != 0 {
 				yield(first+i, e)
 			}
 		}

@@ -183,6 +183,9 @@ type Tail struct {
 // Tail begins at an offset.
 func (p *Partition) Tail(from int64) *Tail { return &Tail{p, from, order{}} }
 
+// Next is the offset behind the newest one that the consumer got.
+func (t *Tail) Next() int64 { return t.next }
+
 // Record is a message that the consumer got. What it got of a flushed or written
 // partition has to stay, and nothing may be passed over.
 func (t *Tail) Record(offset int64, value []byte) {

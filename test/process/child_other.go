@@ -1,0 +1,11 @@
+//go:build !linux
+
+package process
+
+import "syscall"
+
+// childAttributes put the child into a process group of its own, so that Ctrl-C
+// reaches it only through us.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
