@@ -22,6 +22,9 @@ type AllOptions struct {
 	Interrupt int
 	// Revision of the program, for the report.
 	Revision string
+	// Place says where threads run beside a broker with shards tied to the given
+	// CPUs; nil: machine.Place.
+	Place func(shards []int) machine.Placement
 	// Rounds of comparisons, 0: 7. Piece is the length of one measurement in
 	// them, 0: 400 ms; Long that of the others, 0: 3 s.
 	Rounds      int
@@ -39,6 +42,11 @@ func (o AllOptions) withDefaults() AllOptions {
 	}
 	if o.Long == 0 {
 		o.Long = 3 * time.Second
+	}
+	if o.Place == nil {
+		o.Place = func(shards []int) machine.Placement {
+			return machine.Place(machine.AllowedCPUs("/"), shards, o.Interrupt)
+		}
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -79,15 +87,14 @@ func All(ctx context.Context, p Platform, o AllOptions) (*Report, error) {
 	s := &session{p: p, o: o, rep: &Report{Host: machine.ReadHost("/", o.Dir, o.Interrupt, o.Revision)}}
 	o.Progress("machine: noise")
 	var err error
-	early := machine.Place(machine.AllowedCPUs("/"), nil, o.Interrupt)
-	if s.rep.Jitter, err = MeasureJitter(ctx, p, early.Client(), time.Second); err != nil {
+	if s.rep.Jitter, err = MeasureJitter(ctx, p, o.Place(nil).Client(), time.Second); err != nil {
 		return nil, err
 	}
 	o.Progress("broker: start")
 	if s.broker, err = machine.StartBroker(ctx, o.Program, o.Dir, o.Args...); err != nil {
 		return nil, err
 	}
-	s.rep.Placement = machine.Place(machine.AllowedCPUs("/"), machine.PinnedCPUs("/", s.broker.PID), o.Interrupt)
+	s.rep.Placement = o.Place(machine.PinnedCPUs("/", s.broker.PID))
 	err = s.measure(ctx)
 	err = errors.Join(err, s.broker.Stop())
 	s.rep.Seconds = time.Since(began).Seconds()

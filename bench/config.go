@@ -112,6 +112,9 @@ type Load struct {
 	Burst Burst `json:"burst,omitzero"`
 	// Size is the size of all messages in bytes; 0 is the default mix.
 	Size int `json:"size,omitempty"`
+	// Messages, if not 0, ends the run after about so many, before Duration is
+	// over.
+	Messages int64 `json:"messages,omitempty"`
 	// Spread says how frames are divided among partitions.
 	Spread Spread `json:"spread"`
 	// Client is the idle mode of the client's loops.
@@ -179,6 +182,9 @@ func (c Load) validate() error {
 			return fmt.Errorf("%w: %s %d, expected 1 to %d", ErrConfig, v.name, v.n, v.max)
 		}
 	}
+	if c.Messages < 0 {
+		return fmt.Errorf("%w: messages %d, expected 0 or more", ErrConfig, c.Messages)
+	}
 	if c.Duration < 0 {
 		return fmt.Errorf("%w: duration %v, expected a positive one", ErrConfig, c.Duration)
 	}
@@ -204,6 +210,15 @@ func (c Load) sizes(conn int) (*Sizes, error) {
 
 func (c Load) schedule() Schedule {
 	return Schedule{Rate: c.Rate, Batch: int64(c.BatchMessages), Burst: c.Burst}
+}
+
+// groups is the number of frames that each connection sends, at most.
+func (c Load) groups() int64 {
+	if c.Messages == 0 {
+		return far
+	}
+	each := int64(c.BatchMessages) * int64(c.Connections)
+	return (c.Messages + each - 1) / each
 }
 
 func (c Load) largest() int {

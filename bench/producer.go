@@ -48,7 +48,8 @@ type producer struct {
 	requests []request
 	free     []uint16
 	unsent   []uint16 // built, not handed to the kernel
-	group    int64    // open loop: groups built
+	group    int64    // frames built
+	groups   int64    // frames to build
 }
 
 func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error) {
@@ -61,7 +62,7 @@ func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error)
 		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed + uint64(conn)),
 		builder: batch.NewBuilder(nil, c.frameBytes()), value: make([]byte, sizes.Max()),
 		requests: make([]request, c.Depth), free: make([]uint16, c.Depth), unsent: make([]uint16, 0, c.Depth),
-		nextTo: conn % len(lanes),
+		nextTo: conn % len(lanes), groups: c.groups(),
 	}
 	for i := range p.free {
 		p.free[i] = uint16(c.Depth - 1 - i)
@@ -76,8 +77,11 @@ func (p *producer) idle() bool { return len(p.free) == len(p.requests) }
 // offer builds what is due at now and hands it over. It returns when there is
 // something to build next: far if only an answer can tell.
 func (p *producer) offer(now int64) int64 {
+	if now < p.w.run.start {
+		return p.w.run.start
+	}
 	next := far
-	for built := 0; len(p.free) > 0; {
+	for built := 0; len(p.free) > 0 && p.group < p.groups; {
 		intended := now
 		if p.w.run.open {
 			if intended = p.due(); intended > now {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Verdict says whether a result is to be believed.
@@ -54,13 +55,14 @@ func (r *run) result(workers []*worker) *Result {
 		Load: r.load, Class: r.load.Class.String(), Title: r.load.Title(),
 		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), endToEnd: NewLatency(),
 	}
-	var acked int64
+	var acked, last int64
 	for _, w := range workers {
 		res.ack.Merge(w.ack)
 		res.service.Merge(w.service)
 		res.lag.Merge(w.lag)
 		res.endToEnd.Merge(w.endToEnd)
 		acked += w.ackedIn
+		last = max(last, w.lastAck)
 		res.Faults.Refused += w.refusals
 		if res.Reason == "" && w.refusal != "" {
 			res.Reason = "first refusal: " + w.refusal
@@ -70,7 +72,11 @@ func (r *run) result(workers []*worker) *Result {
 	if sizes, err := r.load.sizes(0); err == nil {
 		mean = sizes.Mean()
 	}
-	res.Rate = float64(acked) / r.load.Duration.Seconds()
+	took := r.load.Duration
+	if r.load.Messages > 0 {
+		took = max(1, time.Duration(last-r.from))
+	}
+	res.Rate = float64(acked) / took.Seconds()
 	res.Bytes = res.Rate * mean
 	for i := range r.lanes {
 		res.Sent += int64(r.lanes[i].sent)

@@ -10,10 +10,9 @@ import (
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// brief is a load that takes little time. Without a warm-up something is
-// recorded on the slowest machine.
+// brief is a load of some messages, however long they take.
 func brief() Load {
-	return Load{Duration: 30 * time.Millisecond, Warmup: -1, Client: Block, Depth: 4}
+	return Load{Messages: 500, Duration: time.Minute, Warmup: -1, Client: Block, Depth: 4}
 }
 
 func runFake(t *testing.T, do misdeed, load Load) *Result {
@@ -46,7 +45,7 @@ func TestAnHonestBrokerPassesUnderEveryLoad(t *testing.T) {
 	for name, load := range loads {
 		t.Run(name, func(t *testing.T) {
 			b := brief()
-			load.Duration, load.Warmup = b.Duration, b.Warmup
+			load.Messages, load.Duration, load.Warmup = b.Messages, b.Duration, b.Warmup
 			res := runFake(t, honest, load)
 			if res.Faults.Any() || res.Sent == 0 || res.Acked != res.Sent || res.Read != res.Acked {
 				t.Fatalf("%s", res.Text())
@@ -132,7 +131,7 @@ func TestARunEndsWithItsContext(t *testing.T) {
 	b := startFake(t, p, honest)
 	ctx, cancel := context.WithCancel(context.Background())
 	load := brief()
-	load.Duration = time.Hour
+	load.Messages, load.Duration = 0, time.Hour
 	go func() {
 		for b.produced.Load() == 0 {
 			p.Yield()
@@ -170,8 +169,8 @@ func TestBadLoadsAreRefused(t *testing.T) {
 func TestPingPongMeasuresTheEchoServer(t *testing.T) {
 	p := newSimPlatform()
 	o := NetOptions{
-		Server: []Idle{Adaptive, Block}, Client: []Idle{Poll, Block}, Depths: []int{1, 8},
-		Duration: 10 * time.Millisecond, ServerCPU: NoCPU, ClientCPU: NoCPU,
+		Server: []Idle{Adaptive, Block}, Client: []Idle{Poll, Block}, Depths: []int{8},
+		Duration: 200 * time.Millisecond, ServerCPU: NoCPU, ClientCPU: NoCPU,
 	}
 	n := 0
 	err := Network(context.Background(), p, o, func(r NetResult) {
@@ -179,7 +178,7 @@ func TestPingPongMeasuresTheEchoServer(t *testing.T) {
 			t.Errorf("nothing measured: %s", r.Row())
 		}
 	})
-	if err != nil || n != 8 {
+	if err != nil || n != 4 {
 		t.Fatalf("%d cases, error %v", n, err)
 	}
 }
@@ -195,14 +194,14 @@ func TestDiskMeasuresEveryCaseAndLeavesNothingBehind(t *testing.T) {
 	}
 	n := 0
 	o := DiskOptions{
-		Dir: "/d", FileBytes: 2 << 20, Ops: []DiskOp{Write, DSYNC, Read}, Sizes: []int{4096, 64 << 10}, Depths: []int{1, 8},
-		Idle: []Idle{Poll, Block}, Duration: 20 * time.Millisecond, CPU: NoCPU,
+		Dir: "/d", FileBytes: 2 << 20, Ops: []DiskOp{Write, DSYNC, Read}, Sizes: []int{4096}, Depths: []int{1, 8},
+		Idle: []Idle{Poll, Block}, Duration: 100 * time.Millisecond, CPU: NoCPU,
 	}
 	if err := Disk(context.Background(), p, o, func(r DiskResult) {
 		if n++; r.Latency.Count == 0 {
 			t.Errorf("nothing measured: %s", r.Row())
 		}
-	}); err != nil || n != 24 {
+	}); err != nil || n != 12 {
 		t.Fatalf("%d cases, error %v", n, err)
 	}
 	left, err := drv.FS().ReadDir("/d")

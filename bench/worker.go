@@ -37,6 +37,7 @@ type worker struct {
 
 	ack, service, lag, endToEnd *Latency
 	ackedIn                     int64 // messages acknowledged while measuring
+	lastAck                     int64 // of those
 	refusals                    int64
 	refusal                     string // the first
 }
@@ -128,11 +129,17 @@ func (w *worker) measure() error {
 
 // produce sends until the time is over and waits until everything is answered.
 func (w *worker) produce() error {
-	until := w.run.until
-	limit := until + int64(answerWait)
-	for {
+	for ended := far; ; {
 		now := w.loop.clock.Now()
-		if now >= until && w.answered() {
+		if now < w.run.until && !w.sentAll() {
+			if err := w.turn(now, w.run.until); err != nil {
+				return err
+			}
+			continue
+		}
+		ended = min(ended, now)
+		limit := ended + int64(answerWait)
+		if w.answered() {
 			return nil
 		}
 		if now > limit {
@@ -141,14 +148,20 @@ func (w *worker) produce() error {
 			}
 			return nil
 		}
-		next := limit
-		if now < until {
-			next = until
-		}
-		if err := w.turn(now, next); err != nil {
+		if err := w.turn(now, limit); err != nil {
 			return err
 		}
 	}
+}
+
+// sentAll reports whether the producers have sent as many messages as they are to.
+func (w *worker) sentAll() bool {
+	for _, p := range w.producers {
+		if p.group < p.groups {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *worker) answered() bool {
@@ -210,6 +223,7 @@ func (w *worker) close() error {
 func (w *worker) acked(r *request, now int64) {
 	if now >= w.run.from && now < w.run.until {
 		w.ackedIn += r.count
+		w.lastAck = now
 	}
 	if r.intended < w.run.from {
 		return // warm-up
