@@ -157,8 +157,13 @@ func (b *broker) start(ctx context.Context) error {
 		b.log.Warn(w)
 	}
 	b.tuneRuntime(p)
-	b.log.Info("shards placed", "shards", p.Shards, "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt)
-	return b.startNode(ctx, b.nodeConfig(p), platform)
+	if err := b.startNode(ctx, b.nodeConfig(p), platform); err != nil {
+		return err
+	}
+	if b.node != nil {
+		b.log.Info("shards placed", "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt, "gomaxprocs", p.MaxProcs)
+	}
+	return nil
 }
 
 // startNode starts the node and listens to signals meanwhile.

@@ -133,6 +133,5 @@ func TestAFilesystemWithoutDirectIOIsNamed(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	line := oneLine(t, run(t, "", "serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--journal-size", "1MiB", "--max-message-bytes", "64KiB"))
-	wants(t, line, "has no O_DIRECT", dir)
+	wants(t, refused(t, "--data-dir", dir), "has no O_DIRECT", dir)
 }
