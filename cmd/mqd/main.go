@@ -53,6 +53,7 @@ work with it.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(
+		newBench(),
 		newServe(), newConfig(),
 		newTopic(), newProduce(), newConsume(),
 		newGenerate(), newVersion(),
