@@ -4,7 +4,6 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/segment"
-	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
 // ReadBufferBytes is the size of a buffer for reads from segment files. A batch
@@ -32,11 +31,8 @@ type coldRead struct {
 	buf  []byte // ReadBufferBytes
 	big  []byte // for batches larger than that; allocated when first needed
 	data aio.Op
-	job  aio.JobOp
-	load segment.LoadJob    // of a sealed segment
-	open segment.RebuildJob // of one that grows
-	at   int64              // file position of the first byte read
-	want int64              // position of the batch to begin with
+	at   int64 // file position of the first byte read
+	want int64 // position of the batch to begin with
 	next *coldRead
 }
 
@@ -120,14 +116,7 @@ func (c *coldRead) index() {
 		return
 	}
 	c.step = coldIndex
-	c.load, c.open, c.job = c.r.Part.indexJob(seg, c.s.opts.MaxBatch)
-	c.job.Owner = c
-	if seg.sealed {
-		c.job.Job = &c.load
-	} else {
-		c.job.Job = &c.open
-	}
-	c.s.drv.SubmitJob(&c.job)
+	c.s.loadIndex(c.r.Part, seg, c)
 }
 
 // segmentLog describes a segment to a job. The chain is a copy, because the job
@@ -145,20 +134,11 @@ func (p *Partition) segmentLog(seg *segfile, maxBatch int) segment.Log {
 	return log
 }
 
-// CompleteJob continues when the index has been loaded or rebuilt.
-func (c *coldRead) CompleteJob(op *aio.JobOp) {
-	if op.Err != nil {
-		c.finish(c.s.storage(op.Err))
+// indexLoaded continues when the index has been loaded or rebuilt.
+func (c *coldRead) indexLoaded(err error) {
+	if err != nil {
+		c.finish(c.s.storage(err))
 		return
-	}
-	if c.seg.older == nil {
-		c.seg.older = c.load.Index
-		if !c.seg.sealed || c.load.Index == nil {
-			c.seg.older = c.open.Index
-		}
-	}
-	if c.seg.older == nil {
-		invariant.Violated("engine: a job that loads an index has one")
 	}
 	c.index()
 }

@@ -40,7 +40,8 @@ type segfile struct {
 
 	maxTimestamp, appendTime int64
 	reads                    int  // cold reads in flight
-	indexing                 bool // the index is being written
+	indexing                 bool // the index is going to be written
+	loading                  *indexLoad
 	lruPrev, lruNext         *segfile
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/engine/segment"
 )
 
 // TimeLookup finds the first record whose timestamp is at or after a time. The
@@ -23,8 +22,6 @@ type TimeLookup struct {
 	s    *Store
 	seg  *segfile
 	read Read
-	load segment.LoadJob
-	open segment.RebuildJob
 	find findRecord
 	job  aio.JobOp
 }
@@ -46,7 +43,8 @@ func (t *TimeLookup) step() {
 	for t.seg != nil {
 		seg := t.seg
 		if seg.tailFrom > 0 && seg.older == nil {
-			t.loadIndex()
+			seg.reads++
+			t.s.loadIndex(t.Part, seg, t)
 			return
 		}
 		if seg.older != nil {
@@ -69,48 +67,18 @@ func (t *TimeLookup) finish(offset, timestamp int64, err error) {
 	t.Owner.TimeFound(t)
 }
 
-func (t *TimeLookup) loadIndex() {
-	t.load, t.open, t.job = t.Part.indexJob(t.seg, t.s.opts.MaxBatch)
-	t.job.Owner = t
-	if t.seg.sealed {
-		t.job.Job = &t.load
-	} else {
-		t.job.Job = &t.open
-	}
-	t.seg.reads++
-	t.s.drv.SubmitJob(&t.job)
-}
-
-// indexJob makes the job that brings the index of what an earlier life has
-// written: loaded if the segment is sealed, built from the log if it grows.
-func (p *Partition) indexJob(seg *segfile, maxBatch int) (segment.LoadJob, segment.RebuildJob, aio.JobOp) {
-	log := p.segmentLog(seg, maxBatch)
-	if seg.sealed {
-		return segment.LoadJob{Log: log, Form: segment.FormSealed}, segment.RebuildJob{}, aio.JobOp{}
-	}
-	log.EndOffset = 0
-	return segment.LoadJob{}, segment.RebuildJob{Log: log, Form: segment.FormOpen, LogBytes: seg.tailFrom}, aio.JobOp{}
-}
-
-// CompleteJob goes on when an index has been loaded or a batch searched.
-func (t *TimeLookup) CompleteJob(op *aio.JobOp) {
-	if op.Job == &t.find {
-		t.found(op.Err)
-		return
-	}
+// indexLoaded goes on when an index has been loaded.
+func (t *TimeLookup) indexLoaded(err error) {
 	t.seg.reads--
-	if op.Err != nil {
-		t.finish(-1, -1, t.s.storage(op.Err))
+	if err != nil {
+		t.finish(-1, -1, t.s.storage(err))
 		return
-	}
-	if t.seg.older == nil {
-		t.seg.older = t.load.Index
-		if !t.seg.sealed {
-			t.seg.older = t.open.Index
-		}
 	}
 	t.step()
 }
+
+// CompleteJob goes on when a batch has been searched.
+func (t *TimeLookup) CompleteJob(op *aio.JobOp) { t.found(op.Err) }
 
 // timeReadBytes is how much is read at a time while the batch is looked for.
 const timeReadBytes = 64 << 10

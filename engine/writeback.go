@@ -173,6 +173,8 @@ type sealing struct {
 	old  segment.RebuildJob // for a segment that an earlier life began
 	op   aio.JobOp
 	next *sealing
+
+	running bool
 }
 
 // sealLater queues the writing of a sealed segment's index; one at a time per
@@ -189,7 +191,12 @@ func (s *Store) sealLater(p *Partition, seg *segfile) {
 	q.submit()
 }
 
+// submit begins, unless the index is being loaded, whose end begins it.
 func (q *sealing) submit() {
+	if q.seg.loading.isRunning() {
+		return
+	}
+	q.running = true
 	log := q.p.segmentLog(q.seg, q.s.opts.MaxBatch)
 	q.op = aio.JobOp{Owner: q}
 	if q.seg.tailFrom == 0 {
@@ -216,7 +223,15 @@ func (q *sealing) CompleteJob(op *aio.JobOp) {
 	s.sealFirst = q.next
 	if s.sealFirst == nil {
 		s.sealLast = nil
-		return
+	} else {
+		s.sealFirst.submit()
 	}
-	s.sealFirst.submit()
+	if q.seg.loading != nil {
+		q.seg.loading.begin()
+	}
+}
+
+// sealingNow reports whether the index of seg is being written.
+func (s *Store) sealingNow(seg *segfile) bool {
+	return s.sealFirst != nil && s.sealFirst.seg == seg && s.sealFirst.running
 }
