@@ -222,6 +222,8 @@ func (t *benchTool) newNet() *cobra.Command {
 		Long: `Measure the floor of the network: produce frames one way, acknowledgements the other,
 with the broker's driver and the client loop that measures brokers. The server does
 nothing but answer.`,
+		Example: `  mqd bench net
+  mqd bench net --depths 1 --client poll --duration 5s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := errors.Join(parseEach(server, &o.Server, bench.ParseIdle), parseEach(client, &o.Client, bench.ParseIdle))
@@ -274,6 +276,9 @@ func (t *benchTool) newAll() *cobra.Command {
 the broker against budgets made of these floors; then end the broker. The verdicts in
 the table are information: the exit status is 1 only if messages did not come back as
 they went out.`,
+		Example: `  mqd bench all
+  mqd bench all --dir /var/lib/mqd -- --shards 1`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Args = args
 			return t.all(cmd, o)

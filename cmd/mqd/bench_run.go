@@ -50,6 +50,7 @@ measured in turn, A B A B.`,
   mqd bench run --burst 50000/50ms/1s --class flushed
   mqd bench run --partitions 1,64 --batch-messages 16 --depth 16 --repeat 7 --read after
   mqd bench run --server 127.0.0.1:7878 --batch-messages 64 --depth 64 -o json`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loads, err := f.loads()
 			if err != nil {
