@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -74,6 +75,9 @@ type session struct {
 	disk   *DiskFile
 	rep    *Report
 }
+
+// floorSize is the write of D: the smallest round.
+const floorSize = aio.BlockSize
 
 // settle is how long a broker is left alone before its idle time is measured.
 const settle = time.Second
@@ -213,7 +217,7 @@ func (s *session) measureFloors(ctx context.Context, mode Idle, f *floors) error
 	if mode == Poll {
 		companion = s.rep.Placement.Client()
 	}
-	d, err := s.disk.Measure(ctx, DiskResult{Op: DSYNC, Size: 4096, Depth: 1, Idle: Poll}, companion)
+	d, err := s.disk.Measure(ctx, DiskResult{Op: DSYNC, Size: floorSize, Depth: 1, Idle: Poll}, companion)
 	if err != nil {
 		return err
 	}
@@ -244,17 +248,36 @@ func ackRows(mode Idle, f floors, flushed, memory *Case) []Row {
 	}
 }
 
-// throughput measures one connection with 64 messages a frame.
+// throughputCases are the loads of one connection with 64 messages a frame.
+var throughputCases = []struct {
+	partitions int
+	client     Idle
+}{{1, Poll}, {1, Block}, {8, Block}}
+
+// throughput measures one connection with 64 messages a frame, beside what the
+// device makes durable in large pieces.
 func (s *session) throughput(ctx context.Context) error {
-	for _, mode := range []Idle{Poll, Block} {
-		s.o.Progress("throughput: client " + mode.String())
-		load := Load{Partitions: 8, BatchMessages: 64, Depth: 64, Client: mode, Reading: After, Duration: s.o.Long, Warmup: s.o.Piece}
+	s.o.Progress("throughput")
+	var floors []string
+	for _, size := range []int{256 << 10, 1 << 20} {
+		d, err := s.disk.Measure(ctx, DiskResult{Op: DSYNC, Size: size, Depth: 1, Idle: Poll}, NoCPU)
+		if err != nil {
+			return err
+		}
+		s.rep.Disk = append(s.rep.Disk, d)
+		floors = append(floors, fmt.Sprintf("%.0f MB/s in pieces of %d KiB", d.Bytes/1e6, size>>10))
+	}
+	for _, c := range throughputCases {
+		load := Load{Partitions: c.partitions, BatchMessages: 64, Depth: 64, Client: c.client, Reading: After, Duration: s.o.Long, Warmup: s.o.Piece}
 		cases, err := Interleave(ctx, s.run, []Load{load}, 1)
 		if err != nil {
 			return err
 		}
 		s.rep.Cases = append(s.rep.Cases, cases...)
-		row := atLeast("flushed, 1 connection, 64 a frame, client "+mode.String(), cases[0].Result.Rate, 1e6, "msg/s", "8 partitions, 64 frames in flight")
+		res := cases[0].Result
+		row := atLeast("flushed, 1 connection, 64 a frame, client "+c.client.String(), res.Rate, 1e6, "msg/s",
+			plural(c.partitions, "partition")+", 64 frames in flight")
+		row.Note = fmt.Sprintf("%.0f MB/s of messages; DSYNC alone makes durable %s", res.Bytes/1e6, strings.Join(floors, ", "))
 		s.rep.Rows = append(s.rep.Rows, row)
 	}
 	return nil
@@ -284,7 +307,13 @@ func (s *session) partitions(ctx context.Context) error {
 func (s *session) endToEnd(ctx context.Context) error {
 	us := int64(time.Microsecond)
 	j := term{1, "J", s.rep.Jitter.Gaps.P99}
-	d := term{2, "D", median(s.rep.Disk, func(r DiskResult) int64 { return r.Latency.P99 })}
+	var small []DiskResult
+	for _, r := range s.rep.Disk {
+		if r.Size == floorSize {
+			small = append(small, r)
+		}
+	}
+	d := term{2, "D", median(small, func(r DiskResult) int64 { return r.Latency.P99 })}
 	for _, class := range []wire.Class{wire.ClassMemory, wire.ClassFlushed} {
 		s.o.Progress("end to end: " + class.String())
 		load := Load{Class: class, Rate: 100_000, Client: Poll, Reading: Live, Duration: s.o.Long, Warmup: s.o.Piece}

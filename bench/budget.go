@@ -81,23 +81,26 @@ func (b latencyBudget) within(what string, ns int64) Row {
 	return atMost(what, float64(ns)/1e3, float64(b.total())/1e3, looseRatio, "µs", b.String())
 }
 
-// table writes rows for people.
+// table writes rows for people, a note below its row.
 func table(rows []Row) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "what\tmeasured\tbudget\tfrom\tratio\tverdict\t")
+	fmt.Fprintln(w, "what\tmeasured\tbudget\tratio\tverdict\tfrom")
 	for _, r := range rows {
 		verdict := fmt.Sprintf("within %.3g×", r.Allowed)
 		if !r.Within {
-			verdict = fmt.Sprintf("NOT within %.3g×", r.Allowed)
+			verdict = "NOT " + verdict
 		}
-		fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%.2f\t%s\t\n", r.What, figure(r.Measured), r.Unit, figure(r.Budget), r.Formula, r.Ratio, verdict)
-		if r.Note != "" {
-			fmt.Fprintf(w, "  %s\t\t\t\t\t\t\n", r.Note)
-		}
+		fmt.Fprintf(w, "%s\t%s %s\t%s\t%.2f\t%s\t%s\n", r.What, figure(r.Measured), r.Unit, figure(r.Budget), r.Ratio, verdict, r.Formula)
 	}
 	_ = w.Flush() // into memory
-	return out.String()
+	lines := strings.SplitAfter(out.String(), "\n")
+	for i, r := range rows {
+		if r.Note != "" {
+			lines[i+1] += "    " + r.Note + "\n"
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func figure(f float64) string {

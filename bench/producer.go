@@ -50,6 +50,7 @@ type producer struct {
 	unsent   []uint16 // built, not handed to the kernel
 	group    int64    // frames built
 	groups   int64    // frames to build
+	over     bool     // what is unanswered has been given up
 }
 
 func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error) {
@@ -175,6 +176,9 @@ func (p *producer) flush() {
 
 // frame takes an answer.
 func (p *producer) frame(_ *link, h wire.Header, body []byte, now int64) error {
+	if p.over {
+		return nil
+	}
 	slot := int(h.Correlation & 0xffff)
 	if slot >= len(p.requests) || !p.requests[slot].busy || p.requests[slot].turn != uint16(h.Correlation>>16) {
 		return fmt.Errorf("%w: an answer to no request: %s, correlation %#x", ErrBroker, h.Op, h.Correlation)
@@ -219,8 +223,9 @@ func (p *producer) refuse(r *request, code wire.Code, message string) {
 	p.w.refused(r.count, code, message)
 }
 
-// abandon counts what is still unanswered as refused.
+// abandon counts what is still unanswered as refused and sends no more.
 func (p *producer) abandon() {
+	p.over, p.groups = true, p.group
 	for i := range p.requests {
 		if r := &p.requests[i]; r.busy {
 			p.refuse(r, wire.CodeInternal, "no answer")

@@ -131,8 +131,8 @@ func (w *worker) measure() error {
 func (w *worker) produce() error {
 	for ended := far; ; {
 		now := w.loop.clock.Now()
-		if now < w.run.until && !w.sentAll() {
-			if err := w.turn(now, w.run.until); err != nil {
+		if !w.sentAll(now) && now < w.run.until+int64(answerWait) {
+			if err := w.turn(now, max(now, w.run.until)); err != nil {
 				return err
 			}
 			continue
@@ -154,10 +154,12 @@ func (w *worker) produce() error {
 	}
 }
 
-// sentAll reports whether the producers have sent as many messages as they are to.
-func (w *worker) sentAll() bool {
+// sentAll reports whether the producers have sent what they are to: as many
+// messages as were asked for or, if that is less, all that were due until the end,
+// however late they are.
+func (w *worker) sentAll(now int64) bool {
 	for _, p := range w.producers {
-		if p.group < p.groups {
+		if p.group < p.groups && (now < w.run.until || w.run.open && p.due() < w.run.until) {
 			return false
 		}
 	}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// runBench runs a verb of bench and returns what it prints.
+func runBench(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := newBench()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	var out bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestListsOfBenchRunAreCombined(t *testing.T) {
+	f := &runFlags{
+		classes: []string{"memory", "flushed"}, client: []string{"poll", "block"}, partitions: []int{1, 64},
+		batch: []int{16}, depths: []int{4}, rates: []int64{0}, spread: "one", read: "after", repeat: 1,
+	}
+	loads, err := f.loads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range loads {
+		if l.BatchMessages != 16 || l.Depth != 4 || l.Spread != bench.One || l.Reading != bench.After || l.Warmup >= 0 {
+			t.Errorf("%+v", l)
+		}
+		got = append(got, l.Class.String()+" "+l.Client.String()+" "+strings.Repeat("|", l.Partitions/64))
+	}
+	want := []string{
+		"memory poll ", "memory block ", "memory poll |", "memory block |",
+		"flushed poll ", "flushed block ", "flushed poll |", "flushed block |",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if loads[0].Class != wire.ClassMemory {
+		t.Errorf("class %v", loads[0].Class)
+	}
+}
+
+func TestBurstsAreReadFromTheCommandLine(t *testing.T) {
+	got, err := parseBurst("50000/50ms/1s")
+	if want := (bench.Burst{Messages: 50000, Length: 50 * time.Millisecond, Period: time.Second}); err != nil || got != want {
+		t.Errorf("%+v, error %v", got, err)
+	}
+	for _, bad := range []string{"50000", "a/1s/1s", "1/x/1s", "1/1s/x", "1/1s/1s/1s"} {
+		if _, err := parseBurst(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestBadFlagsOfBenchAreRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"run", "--class", "sometimes"}, {"run", "--client", "spin"}, {"run", "--spread", "wide"}, {"run", "--read", "never"},
+		{"run", "--burst", "many"}, {"run", "--repeat", "0"}, {"run", "-o", "yaml"}, {"run", "--server", "127.0.0.1:1", "--", "--idle", "busy"},
+		{"disk", "--ops", "erase"}, {"disk", "--sizes", "big"}, {"disk", "--file-size", "none"}, {"net", "--client", "spin"},
+	} {
+		if _, err := runBench(t, args...); err == nil {
+			t.Errorf("%q was taken", args)
+		}
+	}
+}
+
+func TestBenchMeasuresTheFloorsOfThisMachine(t *testing.T) {
+	if _, err := newBenchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	out, err := runBench(t, "net", "--duration", "50ms", "--depths", "1", "--server-idle", "adaptive")
+	if err != nil || !strings.Contains(out, "kernel") || strings.Count(out, "\nadaptive") != 2 {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	dir := t.TempDir()
+	out, err = runBench(t, "disk", "--dir", dir, "--duration", "50ms", "--sizes", "4KiB", "--depths", "1", "--idle", "block", "--file-size", "1MiB", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Host struct{ Kernel string }
+		Disk []struct {
+			Op      string
+			Latency struct{ Count int64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	if len(report.Disk) != 3 || report.Disk[1].Op != "dsync" || report.Host.Kernel == "" {
+		t.Errorf("%+v", report)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
