@@ -200,6 +200,7 @@ func (c *Conn) step() {
 		return
 	}
 	c.armReceive()
+	c.noteKeeping()
 }
 
 // Complete receives the completions of the connection's operations.

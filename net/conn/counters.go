@@ -23,6 +23,7 @@ const (
 	BadFrames
 	Pauses
 	Starvations
+	Spills
 	Sends
 
 	closedFor
@@ -55,6 +56,7 @@ var CounterTable = [...]CounterInfo{
 	{BadFrames, "bad_frames_total", "frames whose length was refused"},
 	{Pauses, "connection_pauses_total", "times that a connection stopped being read"},
 	{Starvations, "receive_starvations_total", "receives that found no receive buffer"},
+	{Spills, "receive_spills_total", "times that unread bytes of a connection were moved out of receive buffers"},
 	{Sends, "sends_total", "sends submitted"},
 }
 
@@ -93,6 +95,13 @@ type Outstanding struct {
 	SendBuffers, Sends, Pieces int
 	// Closing are refused connections whose sockets are being closed.
 	Closing int
+	// Works are with a helper.
+	Works int
+	// Unread are bytes on the Go heap that connections have not read, because
+	// they wait or have just been handed over.
+	Unread int
+	// Spilled are answered bytes that wait for send memory on the Go heap.
+	Spilled int
 }
 
 // Outstanding counts what is not home. Loop only.

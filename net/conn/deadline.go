@@ -14,8 +14,8 @@ const (
 	// watchPause the time until the next.
 	watchSlice = 256
 	watchPause = time.Millisecond
-	// shedGrace is how long a frame may take in any case while other
-	// connections wait for the memory that it keeps.
+	// shedGrace is how long a frame or a send may take in any case while
+	// other connections wait for the memory that it keeps.
 	shedGrace = time.Second
 )
 
@@ -26,6 +26,10 @@ type watch struct {
 	timer shard.Timer
 	next  *Conn // where the walk goes on
 	began int64 // when it began
+	// shedFrames and shedSends are how many connections may still be ended in
+	// this walk because others wait for the memory that they keep: as many as
+	// waited when it began.
+	shedFrames, shedSends int
 }
 
 // Fire looks at a slice.
@@ -33,6 +37,7 @@ func (s *Server) Fire(_ *shard.Timer, now int64) {
 	w := &s.watch
 	if w.next == nil {
 		w.next, w.began = s.all.head, now
+		w.shedFrames, w.shedSends = s.slabs.waiters(), s.noSend.n
 	}
 	for range watchSlice {
 		c := w.next
@@ -53,7 +58,7 @@ func (s *Server) Fire(_ *shard.Timer, now int64) {
 // check ends the connection if one of its deadlines has passed.
 func (c *Conn) check(now int64) {
 	o := &c.door.opts
-	if v := c.out.sending; v != nil && now-v.since > int64(o.WriteTimeout) {
+	if v := c.out.sending; v != nil && c.sendOverdue(now-v.since) {
 		c.fail(ReasonSlowReader)
 		return
 	}
@@ -69,21 +74,32 @@ func (c *Conn) check(now int64) {
 	case c.pauses&pausedFrame != 0 && now-c.pausedAt > int64(o.FrameTimeout):
 		c.fail(ReasonOverload)
 	case c.pauses != 0:
-	case c.asm.started() && now-c.asm.since > c.frameTime():
+	case c.asm.started() && c.frameOverdue(now-c.asm.since):
 		c.fail(ReasonSlowFrame)
 	case c.holds == 0 && c.frames == 0 && c.out.empty() && now-c.active > int64(o.IdleTimeout):
 		c.fail(ReasonIdle)
 	}
 }
 
-// frameTime is how long the frame that has begun may take. While others wait for
-// frame memory, what has come so far must have come at the least rate: peers that
-// dribble give way to peers that send.
-func (c *Conn) frameTime() int64 {
-	o := &c.door.opts
-	if c.asm.slab != nil && c.srv.slabs.waited() {
-		return int64(shedGrace) + int64(c.asm.n)*int64(time.Second)/int64(o.MinFrameRate)
+// sendOverdue reports whether the send in flight has taken too long. While others
+// wait for send memory, peers that do not read give way.
+func (c *Conn) sendOverdue(took int64) bool {
+	if w := &c.srv.watch; took > int64(shedGrace) && c.out.bufs > 0 && w.shedSends > 0 {
+		w.shedSends--
+		return true
 	}
-	bySize := int64(c.asm.size) * int64(time.Second) / int64(o.MinFrameRate)
-	return max(int64(o.FrameTimeout), bySize)
+	return took > int64(c.door.opts.WriteTimeout)
+}
+
+// frameOverdue reports whether the frame that has begun takes too long. While
+// others wait for frame memory, what has come must have come at the least rate:
+// peers that dribble give way.
+func (c *Conn) frameOverdue(took int64) bool {
+	o := &c.door.opts
+	at := func(bytes int) int64 { return int64(bytes) * int64(time.Second) / int64(o.MinFrameRate) }
+	if w := &c.srv.watch; took > int64(shedGrace)+at(c.asm.n) && c.asm.slab != nil && w.shedFrames > 0 {
+		w.shedFrames--
+		return true
+	}
+	return took > max(int64(o.FrameTimeout), at(c.asm.size))
 }

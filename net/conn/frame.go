@@ -13,8 +13,9 @@ type inbuf struct {
 	next *inbuf
 }
 
-// noBuf marks bytes that came with a connection from another shard. They lie on
-// the Go heap, and frames in them are copied out.
+// noBuf marks bytes on the Go heap: they came with a connection from another
+// shard, or were moved when receive buffers were scarce. Frames in them are copied
+// out.
 const noBuf = -1
 
 // Frame is one frame of a connection, whole. Its bytes may be written. They stay
@@ -89,6 +90,10 @@ func (c *Conn) newInbuf(id int, data []byte) *inbuf {
 		s.inbufs, b.next = b.next, nil
 	}
 	b.id, b.data, b.pos, b.refs, b.conn = id, data, 0, 1, c
+	if id == noBuf {
+		s.lent.Unread += len(data)
+		return b
+	}
 	c.held++
 	s.lent.Buffers++
 	return b
@@ -100,13 +105,15 @@ func (b *inbuf) unref() {
 		return
 	}
 	c, s := b.conn, b.conn.srv
-	if b.id != noBuf {
+	if b.id == noBuf {
+		s.lent.Unread -= len(b.data)
+	} else {
 		s.releaseBuf(b.id)
+		c.held--
+		s.lent.Buffers--
+		c.shareChanged()
+		c.maybeOver()
 	}
 	b.data, b.conn = nil, nil
 	b.next, s.inbufs = s.inbufs, b
-	c.held--
-	s.lent.Buffers--
-	c.shareChanged()
-	c.maybeOver()
 }

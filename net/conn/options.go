@@ -26,6 +26,10 @@ type Options struct {
 	// SendBuffers is the number of pieces of send memory, 4 KiB each.
 	// Default 1024.
 	SendBuffers int
+	// SpillBytes bounds the memory on the Go heap to which unread bytes of
+	// connections that wait are moved when receive buffers become scarce.
+	// Default 16 MiB.
+	SpillBytes int
 	// MaxHandover bounds the unread bytes with which a connection may move to
 	// another shard; with more it stays. Default 256 KiB.
 	MaxHandover int
@@ -48,6 +52,7 @@ func (o Options) WithDefaults() Options {
 	setDefault(&o.MediumFrames, 64)
 	setDefault(&o.LargeFrames, 8)
 	setDefault(&o.SendBuffers, 1024)
+	setDefault(&o.SpillBytes, 16<<20)
 	setDefault(&o.MaxHandover, 256<<10)
 	setDefault(&o.TurnFrames, 4096)
 	setDefault(&o.VisitFrames, 256)
@@ -67,8 +72,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: frames of %d bytes, expected at least %d", ErrOptions, o.MaxFrame, mediumBytes)
 	case min(o.SmallFrames, o.MediumFrames, o.LargeFrames, o.SendBuffers) < 1:
 		return fmt.Errorf("%w: frame and send memory has at least one piece of each size", ErrOptions)
-	case o.MaxHandover < 0 || o.TurnFrames < 1 || o.VisitFrames < 1:
-		return fmt.Errorf("%w: hand-over of %d bytes, %d frames a turn, %d a visit", ErrOptions, o.MaxHandover, o.TurnFrames, o.VisitFrames)
+	case o.SpillBytes < 0 || o.MaxHandover < 0 || o.TurnFrames < 1 || o.VisitFrames < 1:
+		return fmt.Errorf("%w: spill of %d bytes, hand-over of %d, %d frames a turn, %d a visit", ErrOptions, o.SpillBytes, o.MaxHandover, o.TurnFrames, o.VisitFrames)
 	}
 	return nil
 }

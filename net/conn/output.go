@@ -40,6 +40,9 @@ func (p *sendBufs) init(d aio.Driver, n int) error {
 	return nil
 }
 
+// plenty reports whether a connection may have more than one piece.
+func (p *sendBufs) plenty() bool { return p.nfree > p.total/2 }
+
 func (p *sendBufs) take() *sendBuf {
 	b := p.free
 	if b != nil {
@@ -82,6 +85,8 @@ type output struct {
 	head, n int
 	flying  int      // parts in flight
 	cur     *sendBuf // where small answers go
+	bufs    int      // pieces of send memory held
+	spills  int      // parts that are spills
 	sending *sending // the send in flight
 	bytes   int      // queued and in flight
 }
@@ -132,19 +137,17 @@ func (c *Conn) Reply(n int) []byte {
 	}
 	c.queued(n)
 	o := &c.out
-	last := o.last()
-	if last != nil && last.kind == spill {
-		return extend(last, n)
+	if o.spills > 0 {
+		return c.spill(n)
 	}
+	last := o.last()
 	if o.cur == nil || o.cur.used+n > len(o.cur.mem) {
 		c.leaveBuf()
-		o.cur = c.srv.sends.take()
+		o.cur = c.takeBuf()
 	}
 	b := o.cur
 	if b == nil {
-		c.pause(pausedOutput)
-		o.push(part{kind: spill})
-		return extend(o.at(o.n-1), n)
+		return c.spill(n)
 	}
 	b.used += n
 	if last != nil && last.buf == b {
@@ -156,8 +159,19 @@ func (c *Conn) Reply(n int) []byte {
 	return b.mem[b.used-n : b.used : b.used]
 }
 
-// extend makes room for n bytes at the end of a spill.
-func extend(p *part, n int) []byte {
+// spill makes room for n bytes on the Go heap, behind everything answered before.
+// Once there is a spill everything written later is spilled too, so that what a
+// connection holds of send memory never waits for what it does not get.
+func (c *Conn) spill(n int) []byte {
+	c.leaveBuf()
+	c.pause(pausedOutput)
+	p := c.out.last()
+	if p == nil || p.kind != spill {
+		c.out.push(part{kind: spill})
+		c.out.spills++
+		p = c.out.last()
+	}
+	c.srv.lent.Spilled += n
 	at := len(p.mem)
 	p.mem = append(p.mem, make([]byte, n)...)
 	return p.mem[at : at+n : at+n]
@@ -166,39 +180,34 @@ func extend(p *part, n int) []byte {
 // Write sends a copy of b behind everything answered before. Unlike Reply it
 // takes any length, and may allocate for what does not fit into send memory.
 func (c *Conn) Write(b []byte) {
-	for len(b) > 0 && (c.srv.sends.nfree > c.srv.sends.total/2 || len(b) <= MaxReply) {
+	for len(b) > 0 && c.phase != phaseOver && (len(b) <= MaxReply || c.out.spills == 0 && c.srv.sends.plenty()) {
 		n := copy(c.Reply(min(len(b), MaxReply)), b)
 		b = b[n:]
 	}
-	if len(b) == 0 || c.phase == phaseOver {
-		return
+	if len(b) > 0 && c.phase != phaseOver {
+		c.queued(len(b))
+		copy(c.spill(len(b)), b)
 	}
-	c.queued(len(b))
-	c.pause(pausedOutput)
-	if last := c.out.last(); last != nil && last.kind == spill {
-		last.mem = append(last.mem, b...)
-		return
-	}
-	c.leaveBuf()
-	c.out.push(part{kind: spill, mem: append([]byte(nil), b...)})
 }
 
 // Lend sends pieces of registered memory behind everything answered before. They
 // stay untouched until done is told, once, which may be before Lend returns.
+// Without pieces done is told when all that was answered before has been sent.
 func (c *Conn) Lend(pieces [][]byte, done Sent) {
-	if c.phase == phaseOver || len(pieces) == 0 {
+	if c.phase == phaseOver {
 		done.Sent(c)
 		return
 	}
-	for i, mem := range pieces {
-		p := part{kind: lent, mem: mem}
-		if i == len(pieces)-1 {
-			p.done = done
-		}
+	for _, mem := range pieces {
 		c.queued(len(mem))
-		c.out.push(p)
+		c.out.push(part{kind: lent, mem: mem})
 	}
-	c.srv.lent.Pieces += len(pieces)
+	if len(pieces) == 0 {
+		c.queued(0)
+		c.out.push(part{kind: lent})
+	}
+	c.out.last().done = done
+	c.srv.lent.Pieces += max(1, len(pieces))
 }
 
 // Unsent is the number of bytes answered and not yet sent.
@@ -214,10 +223,30 @@ func (c *Conn) queued(n int) {
 	c.srv.dirty.push(c)
 }
 
+// takeBuf takes a piece of send memory, nil when there is none for c. Half of it is
+// for connections that have none yet, so that peers who do not read do not keep
+// others from being answered.
+func (c *Conn) takeBuf() *sendBuf {
+	p := &c.srv.sends
+	if c.out.bufs > 0 && !p.plenty() {
+		return nil
+	}
+	b := p.take()
+	if b != nil {
+		c.out.bufs++
+	}
+	return b
+}
+
+func (c *Conn) putBuf(b *sendBuf) {
+	c.out.bufs--
+	c.srv.sends.put(b)
+}
+
 // leaveBuf stops writing into the current piece of send memory.
 func (c *Conn) leaveBuf() {
 	if b := c.out.cur; b != nil && b.refs == 0 {
-		c.srv.sends.put(b)
+		c.putBuf(b)
 	}
 	c.out.cur = nil
 }

@@ -285,3 +285,103 @@ func TestAcceptPausesWhenItFails(t *testing.T) {
 	c.close()
 	r.home()
 }
+
+func TestConnectionsThatWaitKeepNoReceiveBuffersFromOthers(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 29, drv: aio.Options{RecvBufferBytes: 4096, RecvBuffers: 32}})
+	s := r.shards[0]
+	s.proto.later = true
+	var want [][]byte
+	for i := range 20 {
+		c := r.dial()
+		f := frame('l', noise(60_000, i))
+		want = append(want, f)
+		c.write(frame('l', nil))
+		c.write(f)
+	}
+	r.settle()
+	c := r.dial()
+	for i := range 20 {
+		f := frame('e', noise(3000, i))
+		c.write(f)
+		equalFrames(t, c.waitFor(i + 1)[i:], f)
+	}
+	o := s.srv.Outstanding()
+	if s.srv.Counters().Get(conn.Spills) == 0 || o.Unread == 0 {
+		t.Errorf("nothing was moved: the test shows nothing: %+v", o)
+	}
+	s.proto.resume()
+	for i, c := range r.clients[:20] {
+		equalFrames(t, c.waitFor(2)[1:], want[i])
+	}
+	r.closeAll()
+	r.home()
+}
+
+func TestConnectionsThatWaitEndBeforeNobodyCanReceive(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 30, drv: aio.Options{RecvBufferBytes: 4096, RecvBuffers: 16}, srv: conn.Options{SpillBytes: 50_000}})
+	s := r.shards[0]
+	s.proto.later = true
+	for i := range 20 {
+		c := r.dial()
+		c.write(frame('l', nil))
+		c.write(frame('l', noise(60_000, i)))
+	}
+	r.settle()
+	if o := s.srv.Outstanding(); o.Unread > 50_000 || o.Unread == 0 {
+		t.Errorf("%+v", o)
+	}
+	c := r.dial()
+	f := frame('e', noise(3000, 1))
+	c.write(f)
+	equalFrames(t, c.waitFor(1), f)
+	ended := s.srv.Counters().ClosedFor(conn.ReasonOverload)
+	if ended == 0 || ended > 15 {
+		t.Errorf("%d of 20 connections were ended", ended)
+	}
+	s.proto.resume()
+	r.closeAll()
+	r.home()
+}
+
+func TestPeersThatDoNotReadGiveWayWhenSendMemoryIsUsedUp(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 31, srv: conn.Options{SendBuffers: 16}, world: sim.Options{SocketBuffer: 4096}})
+	s := r.shards[0]
+	for i := range 30 {
+		c := r.dialDeaf()
+		for range 5 {
+			c.write(frame('e', noise(8000, i)))
+		}
+	}
+	r.settle()
+	c := r.dial()
+	f := frame('e', noise(3000, 1))
+	c.write(f)
+	r.advance(5 * time.Second)
+	equalFrames(t, frames(c.got), f)
+	if n := s.srv.Counters().ClosedFor(conn.ReasonSlowReader); n == 0 || n > 20 {
+		t.Errorf("%d of 30 slow readers were closed", n)
+	}
+	r.closeAll()
+	r.home()
+}
+
+func TestOneSlowReaderLeavesSendMemoryForOthers(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 32, srv: conn.Options{SendBuffers: 32}, door: conn.DoorOptions{FrameLimit: 1 << 20, MaxOutput: 4 << 20}})
+	slow := r.dialDeaf()
+	slow.write(frame('e', noise(1<<20-5, 1)))
+	r.settle()
+	if o := r.shards[0].srv.Outstanding(); o.SendBuffers > 20 || o.Spilled == 0 {
+		t.Errorf("%+v", o)
+	}
+	for i := range 10 {
+		c := r.dial()
+		f := frame('e', noise(10_000, i))
+		c.write(f)
+		equalFrames(t, c.waitFor(1), f)
+	}
+	slow.deaf = false
+	slow.hear()
+	equalFrames(t, slow.waitFor(1), frame('e', noise(1<<20-5, 1)))
+	r.closeAll()
+	r.home()
+}

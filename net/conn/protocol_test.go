@@ -17,6 +17,7 @@ var errTestLength = errors.New("length below 5")
 //	h  hold the connection until dropped
 //	g  lend a piece of as many bytes as the body's u32 says, and when it has been
 //	   sent answer a frame more if chatty
+//	n  lend nothing
 //	m  move to the shard that the body's byte says, and echo there
 //	f  finish
 //	c  close
@@ -87,6 +88,9 @@ func (p *testProtocol) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 		binary.BigEndian.PutUint32(c.Reply(5), uint32(5+n))
 		p.lent++
 		c.Lend([][]byte{p.memory[:n/2], p.memory[n/2 : n]}, p)
+	case 'n':
+		p.lent++
+		c.Lend(nil, p)
 	case 'm':
 		if p.guard && len(b) < 6 {
 			break

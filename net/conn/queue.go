@@ -15,6 +15,8 @@ const (
 	inDirty
 	// inStarved: its receive ended for want of receive buffers.
 	inStarved
+	// inKeeping: waits, and keeps receive buffers with unread bytes.
+	inKeeping
 	// inNoSend: answers wait for send memory.
 	inNoSend
 	// inNoFrame: a frame waits for memory; one list for each size.

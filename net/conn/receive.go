@@ -215,4 +215,5 @@ func (c *Conn) dropInput() {
 	c.leave(inNoFrame)
 	c.leave(inReady)
 	c.leave(inStarved)
+	c.leave(inKeeping)
 }

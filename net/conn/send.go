@@ -31,12 +31,15 @@ func (c *Conn) flush() {
 			n = c.gatherSpill(v, n)
 			break
 		}
-		v.vec[n] = p.mem
-		n++
+		if len(p.mem) > 0 {
+			v.vec[n] = p.mem
+			n++
+		}
 		o.flying++
 	}
 	if n == 0 {
-		s.freeSending(v)
+		c.freeSending(v)
+		c.landed()
 		return
 	}
 	v.since = s.loop.Now()
@@ -54,19 +57,21 @@ func (c *Conn) gatherSpill(v *sending, n int) int {
 	o, s := &c.out, c.srv
 	p := o.at(o.flying)
 	for n < aio.MaxVec && v.n < maxExtra && len(p.mem) > 0 {
-		b := s.sends.take()
+		b := c.takeBuf()
 		if b == nil {
 			s.noSend.push(c)
 			break
 		}
 		k := copy(b.mem, p.mem)
 		p.mem = p.mem[k:]
+		s.lent.Spilled -= k
 		v.extra[v.n], v.vec[n] = b, b.mem[:k]
 		v.n++
 		n++
 	}
 	if len(p.mem) == 0 {
 		o.flying++
+		o.spills--
 	}
 	return n
 }
@@ -81,12 +86,9 @@ func (c *Conn) sent(op *aio.Op) {
 	}
 	o.sending = nil
 	s.lent.Sends--
-	s.freeSending(v)
+	c.freeSending(v)
 	o.bytes -= bytes
-	for o.flying > 0 {
-		o.flying--
-		c.donePart(o.pop())
-	}
+	c.landed()
 	s.dirty.push(c)
 	if err != nil {
 		c.fail(ReasonPeer)
@@ -102,11 +104,24 @@ func (c *Conn) sent(op *aio.Op) {
 	}
 }
 
+// landed takes the parts out that were in flight.
+func (c *Conn) landed() {
+	for o := &c.out; o.flying > 0; {
+		o.flying--
+		c.donePart(o.pop())
+	}
+}
+
 // donePart gives the memory of a part back that has been sent or is not wanted.
 func (c *Conn) donePart(p part) {
 	switch p.kind {
 	case written:
 		c.unrefBuf(p.buf)
+	case spill:
+		if len(p.mem) > 0 { // else all of it has left
+			c.out.spills--
+			c.srv.lent.Spilled -= len(p.mem)
+		}
 	case lent:
 		c.srv.lent.Pieces--
 		if p.done != nil {
@@ -122,7 +137,7 @@ func (c *Conn) unrefBuf(b *sendBuf) {
 	}
 	b.used = 0
 	if b != c.out.cur {
-		c.srv.sends.put(b)
+		c.putBuf(b)
 	}
 }
 
@@ -149,15 +164,15 @@ func (s *Server) newSending() *sending {
 	return v
 }
 
-// freeSending gives a send back, and the spilled bytes that it carried.
-func (s *Server) freeSending(v *sending) {
+// freeSending gives a send back, and the memory of spilled bytes that it carried.
+func (c *Conn) freeSending(v *sending) {
 	for i := range v.n {
-		s.sends.put(v.extra[i])
+		c.putBuf(v.extra[i])
 		v.extra[i] = nil
 	}
 	for i := range v.op.Vec {
 		v.vec[i] = nil
 	}
 	v.n, v.op.Vec = 0, nil
-	v.next, s.sendings = s.sendings, v
+	v.next, c.srv.sendings = c.srv.sendings, v
 }

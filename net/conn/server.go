@@ -17,7 +17,7 @@ type Server struct {
 	mover  Mover
 	doors  []*Door
 
-	all, ready, dirty, starved, noSend queue
+	all, ready, dirty, starved, keeping, noSend queue
 
 	slabs    slabs
 	sends    sendBufs
@@ -26,6 +26,7 @@ type Server struct {
 	sendings *sending
 	conns    *Conn
 	refusals *refusal
+	offloads *offload
 	waste    []byte // answers to connections that are gone
 
 	recvBufs int // size of the receive pool
@@ -52,7 +53,7 @@ func NewServer(l *shard.Loop, census *Census, mover Mover, o Options) (*Server, 
 		waste:    make([]byte, MaxReply),
 	}
 	s.all.list, s.ready.list, s.dirty.list = inAll, inReady, inDirty
-	s.starved.list, s.noSend.list = inStarved, inNoSend
+	s.starved.list, s.keeping.list, s.noSend.list = inStarved, inKeeping, inNoSend
 	s.watch.timer.Owner = s
 	if err := s.slabs.init(s.drv, o); err != nil {
 		return nil, err
@@ -68,6 +69,11 @@ func (s *Server) Loop() *shard.Loop { return s.loop }
 
 // MaxFrame is the largest frame of any door in bytes.
 func (s *Server) MaxFrame() int { return s.opts.MaxFrame }
+
+// Spilled is the number of answered bytes that wait for send memory on the Go
+// heap, because peers do not read as fast as they ask. Protocols that answer with
+// more than a few bytes refuse to while it is large.
+func (s *Server) Spilled() int { return s.lent.Spilled }
 
 // Counters are the server's counters. Any goroutine may read them.
 func (s *Server) Counters() *Counters { return &s.count }
@@ -108,6 +114,9 @@ func (s *Server) Finish(int64) {
 func (s *Server) wake() {
 	for n := s.sends.nfree; n > 0 && s.noSend.n > 0; n-- {
 		s.dirty.push(s.noSend.pop())
+	}
+	if s.keeping.n > 0 {
+		s.reclaim()
 	}
 	if s.starved.n > 0 {
 		for n := s.drv.FreeBufs(); n > 0 && s.starved.n > 0; n-- {
@@ -152,7 +161,7 @@ func (s *Server) Stopped() bool {
 			return false
 		}
 	}
-	return s.stopping && s.all.n == 0 && s.lent.Closing == 0
+	return s.stopping && s.all.n == 0 && s.lent.Closing == 0 && s.lent.Works == 0
 }
 
 // scarce reports whether receive buffers are.

@@ -90,14 +90,13 @@ func (p *slabs) put(s *slab) {
 	z.nfree++
 }
 
-// waited reports whether a connection waits for a slab.
-func (p *slabs) waited() bool {
+// waiters is the number of connections that wait for a slab.
+func (p *slabs) waiters() int {
+	n := 0
 	for i := range p.sizes {
-		if p.sizes[i].waiting.n > 0 {
-			return true
-		}
+		n += p.sizes[i].waiting.n
 	}
-	return false
+	return n
 }
 
 // out is the number of slabs that are not home.

@@ -206,6 +206,27 @@ func TestAnswersGivenWhenASendCompletesFollowIt(t *testing.T) {
 	r.home()
 }
 
+func TestNothingLentIsDoneWhenWhatWasAnsweredIsSent(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 12})
+	p := r.shards[0].proto
+	c := r.dialDeaf()
+	c.write(pieces(900_000))
+	c.write(frame('n', nil))
+	r.until("answered", func() bool { return p.lent == 2 })
+	r.settle()
+	if p.lent != 2 {
+		t.Error("done before what was answered earlier")
+	}
+	c.deaf = false
+	c.hear()
+	r.until("all sent", func() bool { return p.lent == 0 })
+	c.write(frame('n', nil))
+	r.until("taken", func() bool { return p.taken == 3 })
+	r.until("done at once", func() bool { return p.lent == 0 })
+	c.close()
+	r.home()
+}
+
 func TestAQuietConnectionHoldsNoMemory(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 11})
 	c := r.dial()
