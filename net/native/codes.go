@@ -5,7 +5,7 @@ import (
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// codes maps every code of the broker to the protocol's.
+// codes maps the broker's codes to the protocol's, by number.
 var codes = [...]wire.Code{
 	broker.OK:                wire.CodeNone,
 	broker.UnknownTopic:      wire.CodeUnknownTopic,
@@ -27,6 +27,7 @@ var codes = [...]wire.Code{
 	broker.Internal:          wire.CodeInternal,
 }
 
+// codeOf is the protocol's code for an outcome.
 func codeOf(c broker.Code) wire.Code {
 	if int(c) < len(codes) {
 		return codes[c]
@@ -34,10 +35,21 @@ func codeOf(c broker.Code) wire.Code {
 	return wire.CodeInternal
 }
 
-// message is the text of an answer with a code.
-func message(c broker.Code, text string) string {
+// messageOf is the text for people that comes with an outcome.
+func messageOf(c broker.Code, text string) string {
 	if text == "" && c != broker.OK {
 		return c.Help()
 	}
 	return text
 }
+
+// Classes and encodings have the same numbers on both sides.
+var (
+	_ = [1]struct{}{}[uint8(broker.ClassMemory)-uint8(wire.ClassMemory)]
+	_ = [1]struct{}{}[uint8(broker.ClassWritten)-uint8(wire.ClassWritten)]
+	_ = [1]struct{}{}[uint8(broker.ClassFlushed)-uint8(wire.ClassFlushed)]
+	_ = [1]struct{}{}[uint8(broker.EncodingRecordBatch)-uint8(wire.EncodingRecordBatch)]
+	_ = [1]struct{}{}[uint8(broker.EncodingPlain)-uint8(wire.EncodingPlain)]
+	_ = [1]struct{}{}[uint64(-broker.TimeEnd)-uint64(-wire.TimeEnd)]
+	_ = [1]struct{}{}[uint64(-broker.TimeStart)-uint64(-wire.TimeStart)]
+)

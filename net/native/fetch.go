@@ -3,170 +3,160 @@ package native
 import (
 	"time"
 
-	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker"
-	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// fetch is a fetch request until its answer has been sent. It is pooled.
-type fetch struct {
-	broker.Fetch
-	s           *Server
-	ss          *session
+// fetchRequest is a fetch in flight: with the broker, parked, being converted, or
+// being sent.
+type fetchRequest struct {
+	f           broker.Fetch
+	peer        *peer
 	correlation uint32
 	encoding    wire.Encoding
-	from        int64
-	plain       plainJob
-	prev, next  *fetch // of the session, then of the free list by next
+	retry       bool               // was parked and has been asked again
+	released    bool               // the broker has its memory back
+	pinned      int                // bytes being sent
+	at          node[fetchRequest] // in peer.asked, peer.parked or Server.convert
+	next        *fetchRequest      // in the pool
 }
 
-func (s *Server) fetch(ss *session, h wire.Header, body []byte) error {
-	req, err := wire.DecodeFetchRequest(body)
+func (s *Server) newFetch() *fetchRequest {
+	q := s.fetches
+	if q == nil {
+		q = new(fetchRequest)
+		q.f.Owner = q
+		return q
+	}
+	s.fetches, q.next = q.next, nil
+	return q
+}
+
+// fetch takes a fetch request.
+func (p *peer) fetch(h wire.Header, body []byte) {
+	r, err := wire.DecodeFetchRequest(body)
 	if err != nil {
-		return err
-	}
-	s.stats.Fetches++
-	f := s.fetches
-	if f == nil {
-		f = &fetch{s: s}
-		f.Owner = f
-		f.plain.f = f
-	} else {
-		s.fetches, f.next = f.next, nil
-	}
-	s.began(ss)
-	f.ss, f.correlation, f.encoding, f.from = ss, h.Correlation, req.Encoding, req.Offset
-	f.Topic, f.Partition, f.Offset = broker.TopicID(req.Topic), req.Partition, req.Offset
-	f.MaxBytes, f.MaxRecords = int(req.MaxBytes), int(req.MaxRecords)
-	f.MinBytes, f.MaxWait = int(req.MinBytes), int64(req.MaxWait)*int64(time.Millisecond)
-	f.prev, f.next = nil, ss.fetches
-	if f.next != nil {
-		f.next.prev = f
-	}
-	ss.fetches = f
-	s.b.Fetch(&f.Fetch)
-	return nil
-}
-
-// cancelFetches ends the long polls of a session; each is answered.
-func (s *Server) cancelFetches(ss *session) {
-	for f := ss.fetches; f != nil; {
-		next := f.next
-		s.b.CancelFetch(&f.Fetch)
-		f = next
-	}
-}
-
-// Fetched answers, in the encoding asked for.
-func (f *fetch) Fetched(*broker.Fetch) {
-	ss := f.ss
-	if f.prev != nil {
-		f.prev.next = f.next
-	} else {
-		ss.fetches = f.next
-	}
-	if f.next != nil {
-		f.next.prev = f.prev
-	}
-	f.prev, f.next = nil, nil
-	if f.encoding == wire.EncodingPlain && f.Bytes() > 0 && !ss.c.Over() {
-		f.plain.start()
+		p.malformed(h, err)
 		return
 	}
-	f.head(f.Bytes(), f.Next)
-	if pieces := f.Pieces(); len(pieces) > 0 {
-		ss.c.Lend(pieces, f)
-		return
-	}
-	f.done()
+	q := p.srv.newFetch()
+	q.peer, q.correlation, q.encoding = p, h.Correlation, r.Encoding
+	q.f.Topic, q.f.Partition, q.f.Offset = broker.TopicID(r.Topic), r.Partition, r.Offset
+	q.f.MaxBytes, q.f.MaxRecords, q.f.MinBytes = clampInt(r.MaxBytes), clampInt(r.MaxRecords), clampInt(r.MinBytes)
+	q.f.MaxWait = int64(r.MaxWait) * int64(time.Millisecond)
+	p.began(0)
+	q.ask()
 }
 
-// Sent gives the pieces back.
-func (f *fetch) Sent(*conn.Conn) { f.done() }
+// clampInt makes an int of a count that no limit is near to.
+func clampInt(n uint32) int { return int(min(n, 1<<30)) }
 
-// head answers everything before the batches, which take n bytes.
-func (f *fetch) head(n int, next int64) {
-	resp := wire.FetchResponse{
-		Code: codeOf(f.Code), Class: wire.Class(f.Class), Encoding: f.encoding,
+// ask gives the fetch to the broker.
+func (q *fetchRequest) ask() {
+	p := q.peer
+	p.asked.push(&q.at, q)
+	p.srv.b.Fetch(&q.f)
+}
+
+// Fetched takes the broker's answer.
+func (q *fetchRequest) Fetched(f *broker.Fetch) {
+	p := q.peer
+	s := p.srv
+	q.at.leave()
+	wasRetry := q.retry
+	if wasRetry {
+		q.retry, p.retrying = false, false
+	}
+	switch {
+	case p.c.Over():
+		q.finish()
+		return
+	case f.Bytes() == 0:
+		q.head(codeOf(f.Code), 0, f.Next)
+		q.finish()
+	case p.pinned >= s.opts.MaxPinned:
+		q.park()
+	case q.encoding == wire.EncodingPlain:
+		s.convertLater(q)
+	default:
+		q.head(codeOf(f.Code), f.Bytes(), f.Next)
+		q.pin(f.Bytes())
+		p.c.Lend(f.Pieces(), q)
+	}
+	if wasRetry {
+		p.unpark()
+	}
+}
+
+// head answers a fetch up to the batches, of which n bytes follow.
+func (q *fetchRequest) head(code wire.Code, n int, next int64) {
+	f := &q.f
+	a := wire.FetchResponse{
+		Code: code, Class: wire.Class(f.Class), Encoding: q.encoding,
 		LogStart: f.LogStart, Durable: f.Durable, End: f.End, NewestAppendTime: f.NewestAppend, NextOffset: next,
 	}
-	if resp.Code != wire.CodeNone {
-		f.s.stats.Errors++
+	if a.Code != wire.CodeNone {
+		q.peer.srv.count.add(Failures)
 	}
-	wire.AppendFetchResponseHeader(f.ss.c.Reply(wire.FetchResponseHeaderSize)[:0], f.correlation, &resp, n)
+	wire.AppendFetchResponseHeader(q.peer.c.Reply(wire.FetchResponseHeaderSize)[:0], q.correlation, &a, n)
 }
 
-// done gives everything back.
-func (f *fetch) done() {
-	s, ss := f.s, f.ss
-	s.b.Release(&f.Fetch)
-	f.ss = nil
-	f.next, s.fetches = s.fetches, f
-	s.ended(ss)
+// pin counts the n bytes of an answer that waits to be sent.
+func (q *fetchRequest) pin(n int) {
+	q.pinned = n
+	q.peer.pinned += n
 }
 
-// plainJob turns the batches of an answer into plain encoding, on a helper.
-type plainJob struct {
-	f    *fetch
-	op   aio.JobOp
-	out  []byte
-	next int64
+// park gives an answer back that the peer has no room for.
+func (q *fetchRequest) park() {
+	p := q.peer
+	p.srv.count.add(Parks)
+	p.srv.b.Release(&q.f)
+	p.parked.push(&q.at, q)
 }
 
-func (j *plainJob) start() {
-	j.op = aio.JobOp{Job: j, Owner: j}
-	j.f.s.conns.Loop().Driver().SubmitJob(&j.op)
+// Sent ends a fetch whose answer has been sent, or which nobody wants any more.
+func (q *fetchRequest) Sent(*conn.Conn) {
+	p := q.peer
+	p.pinned -= q.pinned
+	q.release()
+	p.unpark()
+	q.end()
 }
 
-// Run implements aio.Job.
-func (j *plainJob) Run(aio.FS) error {
-	j.out, j.next = j.out[:0], j.f.from
-	var all []byte
-	for _, p := range j.f.Pieces() {
-		all = append(all, p...)
+// finish gives the broker its memory back and ends the fetch.
+func (q *fetchRequest) finish() {
+	q.release()
+	q.end()
+}
+
+func (q *fetchRequest) release() {
+	if !q.released {
+		q.released = true
+		q.peer.srv.b.Release(&q.f)
 	}
-	limit := j.f.s.opts.PlainBytes
-	var d batch.Decoder
-	for len(all) > 0 {
-		b, rest, err := batch.Split(all)
-		if err != nil {
-			return err
+}
+
+// end puts the fetch back.
+func (q *fetchRequest) end() {
+	p := q.peer
+	s := p.srv
+	q.peer, q.retry, q.released, q.pinned = nil, false, false, 0
+	q.next, s.fetches = s.fetches, q
+	p.done(0)
+}
+
+// unpark asks again for what was parked, one fetch at a time, while the peer
+// reads.
+func (p *peer) unpark() {
+	for !p.retrying && p.pinned < p.srv.opts.MaxPinned && !p.c.Over() {
+		q := p.parked.pop()
+		if q == nil {
+			return
 		}
-		h, it, err := d.Open(b)
-		if err != nil {
-			return err
-		}
-		out, next, err := batch.AppendPlainFetch(j.out, &it, j.f.from, limit-len(j.out))
-		if err != nil {
-			return err
-		}
-		whole := next > h.LastOffset()
-		j.out, j.next = out, next
-		if !whole {
-			break
-		}
-		all = rest
+		q.f.MaxWait, q.f.MinBytes = 0, 0
+		q.retry, p.retrying = true, true
+		q.ask()
 	}
-	if len(all) == 0 {
-		j.next = j.f.Next
-	}
-	return nil
-}
-
-// CompleteJob answers with what the helper has made.
-func (j *plainJob) CompleteJob(op *aio.JobOp) {
-	f := j.f
-	if op.Err != nil {
-		f.Code = broker.Corrupt
-		f.head(0, f.Next)
-	} else {
-		f.head(len(j.out), j.next)
-		f.ss.c.Write(j.out)
-	}
-	if cap(j.out) > f.s.opts.PlainBytes {
-		j.out = nil
-	}
-	f.done()
 }

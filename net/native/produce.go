@@ -6,56 +6,68 @@ import (
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// produce is a produce request until it is answered. It is pooled.
-type produce struct {
-	broker.Produce
-	s           *Server
-	ss          *session
+// produceRequest is a produce in flight. The frame that holds its batch is
+// retained until the broker is done with it.
+type produceRequest struct {
+	b           broker.Produce
+	peer        *peer
 	frame       *conn.Frame
 	correlation uint32
-	silent      bool // no answer is wanted
-	next        *produce
+	ack         wire.AckMode
+	next        *produceRequest // in the pool
 }
 
-func (s *Server) produce(ss *session, h wire.Header, body []byte, f *conn.Frame) error {
-	req, err := wire.DecodeProduceRequest(body)
+func (s *Server) newProduce() *produceRequest {
+	q := s.produces
+	if q == nil {
+		q = new(produceRequest)
+		q.b.Owner = q
+		return q
+	}
+	s.produces, q.next = q.next, nil
+	return q
+}
+
+// produce takes a produce request.
+func (p *peer) produce(h wire.Header, body []byte, f *conn.Frame) {
+	r, err := wire.DecodeProduceRequest(body)
 	if err != nil {
-		return err
+		p.malformed(h, err)
+		return
 	}
-	s.stats.Produces++
-	p := s.produces
-	if p == nil {
-		p = &produce{s: s}
-		p.Owner = p
-	} else {
-		s.produces, p.next = p.next, nil
-	}
+	q := p.srv.newProduce()
+	q.peer, q.frame, q.correlation, q.ack = p, f, h.Correlation, r.Ack
+	q.b.Topic, q.b.Partition = broker.TopicID(r.Topic), r.Partition
+	q.b.MinClass, q.b.Encoding, q.b.Batch = broker.Class(r.MinClass), broker.Encoding(r.Encoding), r.Batch
 	f.Retain()
-	s.began(ss)
-	p.ss, p.frame, p.correlation, p.silent = ss, f, h.Correlation, req.Ack == wire.AckNone
-	p.Topic, p.Partition = broker.TopicID(req.Topic), req.Partition
-	p.MinClass, p.Encoding, p.Batch = broker.Class(req.MinClass), broker.Encoding(req.Encoding), req.Batch
-	s.b.Produce(&p.Produce)
-	return nil
+	p.began(len(f.Bytes()))
+	p.srv.b.Produce(&q.b)
 }
 
-// Produced answers.
-func (p *produce) Produced(r *broker.Produce) {
-	s, ss := p.s, p.ss
-	resp := wire.ProduceResponse{Class: wire.Class(r.Class), BaseOffset: r.Base, AppendTime: r.AppendTime}
-	switch {
-	case p.silent:
-	case r.Code == broker.OK:
-		wire.AppendProduceResponse(ss.c.Reply(wire.ProduceResponseSize)[:0], p.correlation, &resp)
-	default:
-		s.stats.Errors++
-		resp.Code, resp.ValidLow, resp.ValidHigh = codeOf(r.Code), r.Low, r.High
-		resp.Class = 0
-		resp.Message = message(r.Code, r.Message)
-		ss.c.Write(wire.AppendProduceResponse(s.scratch[:0], p.correlation, &resp))
+// Produced answers a produce.
+func (q *produceRequest) Produced(r *broker.Produce) {
+	p, n := q.peer, len(q.frame.Bytes())
+	s := p.srv
+	if r.Code != broker.OK {
+		s.count.add(Failures)
 	}
-	p.frame.Release()
-	p.frame, p.ss, p.Batch = nil, nil, nil
-	p.next, s.produces = s.produces, p
-	s.ended(ss)
+	if q.ack == wire.AckClass {
+		p.answerProduce(q.correlation, r)
+	}
+	q.frame.Release()
+	q.peer, q.frame, q.b.Batch = nil, nil, nil
+	q.next, s.produces = s.produces, q
+	p.done(n)
+}
+
+func (p *peer) answerProduce(correlation uint32, r *broker.Produce) {
+	a := wire.ProduceResponse{
+		Code: codeOf(r.Code), Class: wire.Class(r.Class), BaseOffset: r.Base, AppendTime: r.AppendTime,
+	}
+	if a.Code == wire.CodeNone {
+		wire.AppendProduceResponse(p.c.Reply(wire.ProduceResponseSize)[:0], correlation, &a)
+		return
+	}
+	a.Class, a.ValidLow, a.ValidHigh, a.Message = wire.ClassUnspecified, r.Low, r.High, messageOf(r.Code, r.Message)
+	p.write(wire.AppendProduceResponse(p.srv.scratch[:0], correlation, &a))
 }

@@ -2,7 +2,6 @@ package native
 
 import (
 	"math"
-	"time"
 
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
@@ -10,247 +9,173 @@ import (
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// Broker is what the front door needs of the broker's part of a shard.
+// Broker is what the front door needs of a shard's broker; *broker.Shard has it.
 type Broker interface {
 	ID() int
 	Node() *broker.Node
 	Image() *catalog.Image
 	Produce(r *broker.Produce)
 	Fetch(r *broker.Fetch)
-	CancelFetch(r *broker.Fetch)
 	Release(r *broker.Fetch)
+	CancelFetch(r *broker.Fetch)
 	ListOffsets(r *broker.ListOffsets)
 	Admin(r *broker.Admin)
 }
 
-// Options of a server. Zero fields take the defaults.
-type Options struct {
-	// Version is the program's version, told in hello.
-	Version string
-	// MaxInFlight bounds the requests of one connection that are not answered;
-	// at the limit it is not read. Default 4096.
-	MaxInFlight int
-	// IdleTimeout is told in hello. Default 120 s.
-	IdleTimeout time.Duration
-	// PlainBytes bounds what one answer in plain encoding takes. Default 1 MiB.
-	PlainBytes int
-}
+var _ Broker = (*broker.Shard)(nil)
 
-func (o Options) withDefaults() Options {
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = 4096
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = 120 * time.Second
-	}
-	if o.PlainBytes == 0 {
-		o.PlainBytes = 1 << 20
-	}
-	return o
-}
-
-// Server speaks the protocol on the connections of one shard. It implements
-// conn.Protocol.
+// Server speaks the protocol on one shard. It belongs to the shard's loop, and is
+// driven by its connections and by the broker alone: it has no part in a turn of
+// its own.
 type Server struct {
 	b     Broker
 	conns *conn.Server
 	opts  Options
 
-	produces *produce // free
-	fetches  *fetch   // free
-	scratch  []byte   // of answers that are not hot
-	stats    Stats
+	open    int        // requests in flight
+	waiting list[peer] // connections that ask while there are too many
+
+	produces *produceRequest
+	fetches  *fetchRequest
+	lookups  *lookupRequest
+	peers    *peer
+
+	converting int                // works with helpers that make plain answers
+	convert    list[fetchRequest] // answers that wait to be converted
+	inline     plainWork          // converts on the loop
+	slowBytes  int                // estimated size of long answers being made
+
+	scratch []byte // for answers of any length
+	count   Counters
 }
 
-// Stats are counters, written by the loop alone.
-type Stats struct {
-	Frames, Produces, Fetches, Errors uint64
-	// Outstanding requests of all connections.
-	Outstanding int
-}
-
-// NewServer makes the server of a shard. Door opens it to connections.
+// NewServer makes the server of a shard for its broker and its connections.
 func NewServer(b Broker, conns *conn.Server, o Options) *Server {
-	return &Server{b: b, conns: conns, opts: o.withDefaults(), scratch: make([]byte, 0, 4096)}
+	s := &Server{b: b, conns: conns, opts: o.WithDefaults()}
+	s.inline.srv = s
+	return s
 }
 
-// Stats returns the counters.
-func (s *Server) Stats() Stats { return s.stats }
-
-// Open adds the protocol's door to the shard's connections.
+// Open adds the protocol's door to the shard's connections. The error is
+// [ErrOptions] or conn.ErrOptions.
 func (s *Server) Open() (*conn.Door, error) {
+	if err := s.opts.validate(); err != nil {
+		return nil, err
+	}
 	return s.conns.Open(s, conn.DoorOptions{
-		Name: "native", PrefixBytes: wire.HeaderSize, FrameLimit: wire.MaxFrameBeforeHello,
+		Name:        "native",
+		PrefixBytes: wire.HeaderSize,
+		FrameLimit:  wire.MaxFrameBeforeHello,
 		IdleTimeout: s.opts.IdleTimeout,
+		MaxOutput:   2 * s.opts.MaxPinned,
 	})
 }
 
-// session is a connection as the protocol sees it.
-type session struct {
-	c        *conn.Conn
-	hello    bool // the hello has been answered, or is about to be on another shard
-	moving   *greeting
-	inFlight int
-	paused   bool
-	fetches  *fetch // not answered, linked by next
-}
+// Counters are the server's counters. Any goroutine may read them.
+func (s *Server) Counters() *Counters { return &s.count }
 
-// greeting is a hello whose answer comes from the shard that the client wants.
-type greeting struct {
-	correlation uint32
-	tenant      string
-}
+// InFlight is the number of requests that are not answered. Loop only.
+func (s *Server) InFlight() int { return s.open }
 
 // Opened implements conn.Protocol.
 func (s *Server) Opened(c *conn.Conn, app any) {
-	ss := &session{c: c}
-	c.User = ss
+	p := s.newPeer(c)
 	if g, ok := app.(*greeting); ok {
-		s.greet(ss, g)
+		p.welcome(g)
 	}
 }
 
-// FrameSize implements conn.Protocol. The limit is the connection's to hold.
-func (s *Server) FrameSize(_ *conn.Conn, prefix []byte) (int, error) {
-	h, err := wire.ParseHeader(prefix, math.MaxInt32)
-	if err != nil {
-		return 0, err
-	}
-	return h.FrameSize(), nil
+// FrameSize implements conn.Protocol.
+func (s *Server) FrameSize(c *conn.Conn, prefix []byte) (int, error) {
+	h, err := wire.ParseHeader(prefix, peerOf(c).limit)
+	return h.FrameSize(), err
 }
 
-// Frame implements conn.Protocol.
+// Frame implements conn.Protocol: it takes one request.
 func (s *Server) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
-	ss := c.User.(*session)
-	if ss.inFlight >= s.opts.MaxInFlight {
-		ss.paused = true
-		return conn.Later
-	}
-	s.stats.Frames++
+	p := peerOf(c)
 	b := f.Bytes()
-	h, err := wire.ParseHeader(b, math.MaxInt32)
-	if err == nil {
-		err = wire.CheckRequest(h)
-	}
-	if err != nil {
-		s.refuse(c, h, err)
-		return conn.Taken
-	}
+	h, err := wire.ParseHeader(b, math.MaxUint32)
 	body := b[wire.HeaderSize:]
-	if !ss.hello {
-		s.handshake(ss, h, body)
-		return conn.Taken
-	}
-	switch h.Op {
-	case wire.OpProduce:
-		err = s.produce(ss, h, body, f)
-	case wire.OpFetch:
-		err = s.fetch(ss, h, body)
-	case wire.OpPing:
-		if err = wire.DecodePing(body); err == nil {
-			c.Write(wire.AppendPingResponse(s.scratch[:0], h.Correlation))
+	switch {
+	case err != nil: // FrameSize has seen this header
+		p.refuse(h, wire.CodeInternal, err.Error())
+	case !p.greeted:
+		p.hello(h, body)
+	case s.open >= s.opts.MaxRequests:
+		s.count.add(ShardWaits)
+		if p.waits.in == nil {
+			s.waiting.push(&p.waits, p)
 		}
+		return conn.Later
 	default:
-		err = s.rare(ss, h, body)
-	}
-	if err != nil {
-		s.refuse(c, h, err)
+		p.request(h, body, f)
+		p.bound()
+		s.wake()
 	}
 	return conn.Taken
 }
 
-// refuse answers a frame that cannot be taken. Its boundaries are known, so the
-// connection goes on.
-func (s *Server) refuse(c *conn.Conn, h wire.Header, err error) {
-	s.stats.Errors++
-	c.Write(wire.AppendErrorResponse(s.scratch[:0], h.Op, h.Correlation, wire.CodeOf(err), err.Error()))
-}
-
-// handshake takes the first frame.
-func (s *Server) handshake(ss *session, h wire.Header, body []byte) {
-	if h.Op != wire.OpHello {
-		s.stats.Errors++
-		ss.c.Write(wire.AppendErrorResponse(s.scratch[:0], h.Op, h.Correlation, wire.CodeHelloRequired, "the first frame must be hello"))
-		ss.c.Finish()
-		return
-	}
-	r, err := wire.DecodeHelloRequest(body)
-	if err == nil && (r.MinProtocol > wire.Protocol || r.MaxProtocol < wire.Protocol) {
-		err = wire.ErrUnsupportedVersion
-	}
-	if err != nil {
-		s.refuse(ss.c, h, err)
-		ss.c.Finish()
-		return
-	}
-	ss.hello = true
-	ss.c.Tenant = r.Tenant
-	g := &greeting{correlation: h.Correlation, tenant: r.Tenant}
-	if want := int(r.WantedShard); want >= 0 && want < s.b.Node().Shards() && want != s.b.ID() {
-		ss.moving = g
-		ss.c.Move(want, g)
-		return
-	}
-	s.greet(ss, g)
-}
-
-// greet answers a hello on the shard where the connection stays.
-func (s *Server) greet(ss *session, g *greeting) {
-	ss.hello, ss.moving = true, nil
-	ss.c.Tenant = g.tenant
-	ss.c.Establish()
-	limit := s.conns.MaxFrame()
-	ss.c.SetLimit(limit)
-	n := s.b.Node()
-	ss.c.Write(wire.AppendHelloResponse(s.scratch[:0], g.correlation, wire.HelloResponse{
-		Protocol: wire.Protocol, Shard: uint32(s.b.ID()), Shards: uint32(n.Shards()),
-		MaxFrame: uint32(limit), MaxBatch: uint32(n.Options().MaxBatch),
-		IdleTimeout: uint32(s.opts.IdleTimeout / time.Millisecond),
-		NodeID:      n.ID(), ServerVersion: s.opts.Version,
-	}))
-}
-
-// Broken implements conn.Protocol.
+// Broken implements conn.Protocol: frames cannot be told apart any more.
 func (s *Server) Broken(c *conn.Conn, prefix []byte, err error) {
-	s.stats.Errors++
-	if len(prefix) < wire.HeaderSize {
-		return
+	p := peerOf(c)
+	h, perr := wire.ParseHeader(prefix, p.limit)
+	if perr == nil {
+		perr = err
 	}
-	h, perr := wire.ParseHeader(prefix, math.MaxInt32)
-	code, text := wire.CodeFrameTooLarge, err.Error()
-	if perr != nil {
-		code, text = wire.CodeOf(perr), perr.Error()
-	}
-	c.Write(wire.AppendErrorResponse(s.scratch[:0], h.Op, h.Correlation, code, text))
+	p.refuse(h, wire.CodeOf(perr), perr.Error())
 }
 
-// Ended implements conn.Protocol: long polls are answered now.
-func (s *Server) Ended(c *conn.Conn) { s.cancelFetches(c.User.(*session)) }
+// Ended implements conn.Protocol: nobody will ask any more, so nobody waits for
+// new messages either.
+func (s *Server) Ended(c *conn.Conn) { peerOf(c).cancelFetches() }
 
-// Stayed implements conn.Protocol: the hello is answered here after all.
+// Stayed implements conn.Protocol: the shard that the client wanted did not take
+// the connection.
 func (s *Server) Stayed(c *conn.Conn) {
-	if ss := c.User.(*session); ss.moving != nil {
-		s.greet(ss, ss.moving)
-	}
+	s.count.add(Stays)
+	p := peerOf(c)
+	p.welcome(p.moving)
+	p.moving = nil
 }
 
 // Closed implements conn.Protocol.
-func (s *Server) Closed(c *conn.Conn, _ conn.Reason) { s.cancelFetches(c.User.(*session)) }
-
-// began counts a request of the connection.
-func (s *Server) began(ss *session) {
-	ss.inFlight++
-	s.stats.Outstanding++
-	ss.c.Hold()
+func (s *Server) Closed(c *conn.Conn, _ conn.Reason) {
+	p := peerOf(c)
+	p.began(0) // so that p stays until the end of this call
+	p.over = true
+	p.waits.leave()
+	for q := p.parked.pop(); q != nil; q = p.parked.pop() {
+		q.end()
+	}
+	p.cancelFetches()
+	p.done(0)
 }
 
-// ended counts its end and reads the connection again if it was at its limit.
-func (s *Server) ended(ss *session) {
-	ss.inFlight--
-	s.stats.Outstanding--
-	ss.c.Drop()
-	if ss.paused && ss.inFlight <= s.opts.MaxInFlight/2 {
-		ss.paused = false
-		ss.c.Resume()
+// began counts a request of p, with n bytes of memory that it keeps.
+func (p *peer) began(n int) {
+	p.srv.open++
+	p.inFlight++
+	p.inFlightBytes += n
+	p.c.Hold()
+}
+
+// done counts a request that is answered.
+func (p *peer) done(n int) {
+	s := p.srv
+	s.open--
+	p.inFlight--
+	p.inFlightBytes -= n
+	p.unbound()
+	p.c.Drop()
+	p.maybeGone()
+	s.wake()
+}
+
+// wake lets connections ask that waited because the shard had too many requests.
+// Whoever is woken has a frame that was not taken, so this is called again.
+func (s *Server) wake() {
+	for n := s.opts.MaxRequests - s.open; n > 0 && s.waiting.n > 0; n-- {
+		s.waiting.pop().goOn()
 	}
 }

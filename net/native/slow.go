@@ -1,0 +1,58 @@
+package native
+
+import "github.com/mqd-broker/mqd/net/wire"
+
+// slowAnswer is an answer that is too long to be encoded on the loop. While it is
+// made its connection is not read, so that a connection has one at a time.
+type slowAnswer struct {
+	p     *peer
+	size  int // estimated
+	build func() []byte
+	out   []byte
+}
+
+// maxQuick is the estimated size, in bytes, up to which an answer is encoded on
+// the loop.
+const maxQuick = 16 << 10
+
+// reserve sets memory aside for an answer of an estimated size, or refuses the
+// request. What it has accepted must be answered by answer.
+func (p *peer) reserve(h wire.Header, size int) bool {
+	s := p.srv
+	if size <= maxQuick {
+		return true
+	}
+	used := s.slowBytes + s.conns.Spilled()
+	if used > 0 && used+size > s.opts.MaxSlowBytes {
+		p.refuse(h, wire.CodeBackpressure, "long answers wait for peers that do not read")
+		return false
+	}
+	s.slowBytes += size
+	return true
+}
+
+// answer sends what build encodes and ends a request that has begun. size is what
+// was reserved. build is called on the loop or on a helper.
+func (p *peer) answer(size int, build func() []byte) {
+	if size <= maxQuick {
+		p.c.Write(build())
+		p.done(0)
+		return
+	}
+	p.busy++
+	p.c.Pause()
+	p.srv.conns.Offload(&slowAnswer{p: p, size: size, build: build})
+}
+
+// Run encodes the answer.
+func (a *slowAnswer) Run() { a.out = a.build() }
+
+// Finished sends it.
+func (a *slowAnswer) Finished() {
+	p := a.p
+	p.srv.slowBytes -= a.size
+	p.c.Write(a.out)
+	p.busy--
+	p.goOn()
+	p.done(0)
+}
