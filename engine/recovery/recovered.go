@@ -137,11 +137,19 @@ func (r *recovery) readSegment(p *replayed, base, from int64, each func(b []byte
 
 // writeCheckpoints writes a checkpoint for each shard, so that nothing in the
 // journals is needed any more, and hands the partitions out.
+//
+// A partition that moves has its only record in the checkpoint of the shard that
+// it leaves, and shards may exchange partitions. So the first to be written is one
+// of everything, as the first shard's, and the first shard's own is written last:
+// whenever a start dies, the newest checkpoints of all shards together know every
+// partition, and the first shard's knows it as this start does.
 func (r *recovery) writeCheckpoints() error {
 	r.out.Partitions = make([][]*PartitionState, r.opts.Shards)
-	enc := make([]checkpoint.Writer, r.opts.Shards)
-	for shard := range enc {
-		enc[shard].Begin(r.slotsOf(shard))
+	var all checkpoint.Writer
+	all.Begin(r.slotsOf(0))
+	own := make([]checkpoint.Writer, r.opts.Shards)
+	for shard := range own {
+		own[shard].Begin(r.slotsOf(shard))
 	}
 	for _, p := range r.sorted() {
 		slot := layout.SlotOf(p.key, len(r.out.Slots))
@@ -153,21 +161,30 @@ func (r *recovery) writeCheckpoints() error {
 		rec.Slot, rec.Term, rec.NextOffset, rec.LogStart = slot, r.out.Term, p.next, st.LogStart
 		rec.SegmentBase, rec.End, rec.Reserved = p.seg.Base, p.seg.Size, 0
 		rec.Class = uint8(p.info.Config.Class)
-		enc[shard].Add(&rec)
+		own[shard].Add(&rec)
+		all.Add(&rec)
 	}
-	for shard := range enc {
-		r.out.Sequence[shard]++
-		h := checkpoint.Header{
-			Node: r.out.Node.ID, Shard: uint16(shard), Shards: uint16(r.opts.Shards),
-			Sequence: r.out.Sequence[shard], LSN: r.tailOf(shard) + 1, Wall: r.d.Clock().Wall(),
-			Boot: r.out.Identity.BootID, Mount: r.out.Identity.Mount, Device: r.out.Identity.Device,
+	if r.opts.Shards > 1 {
+		if err := r.writeCheckpoint(0, &all); err != nil {
+			return err
 		}
-		path := layout.CheckpointPath(r.opts.Dir, shard, r.out.Sequence[shard])
-		if err := aio.WriteFileAtomic(r.fs, path, enc[shard].Finish(&h)); err != nil {
+	}
+	for shard := r.opts.Shards - 1; shard >= 0; shard-- {
+		if err := r.writeCheckpoint(shard, &own[shard]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *recovery) writeCheckpoint(shard int, w *checkpoint.Writer) error {
+	r.out.Sequence[shard]++
+	h := checkpoint.Header{
+		Node: r.out.Node.ID, Shard: uint16(shard), Shards: uint16(r.opts.Shards),
+		Sequence: r.out.Sequence[shard], LSN: r.tailOf(shard) + 1, Wall: r.d.Clock().Wall(),
+		Boot: r.out.Identity.BootID, Mount: r.out.Identity.Mount, Device: r.out.Identity.Device,
+	}
+	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.opts.Dir, shard, h.Sequence), w.Finish(&h))
 }
 
 func (r *recovery) slotsOf(shard int) []checkpoint.Slot {
