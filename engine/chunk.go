@@ -51,7 +51,7 @@ type chunk struct {
 	firstPos, firstOffset int64
 	spill                 int64
 
-	next *chunk // of the partition, newer
+	next, prev *chunk // of the partition, newer and older
 	// Links of the pool's list of clean chunks, the oldest first.
 	cleanPrev, cleanNext *chunk
 	clean                bool
@@ -177,7 +177,7 @@ func (p *chunkPool) put(ch *chunk) {
 	}
 	p.free[ch.slab] |= m
 	p.inUse -= ch.class.units()
-	ch.mem, ch.part, ch.seg = nil, nil, nil
+	ch.mem, ch.part, ch.seg, ch.prev = nil, nil, nil, nil
 	ch.next = p.spare
 	p.spare = ch
 }

@@ -77,8 +77,9 @@ type Partition struct {
 	dirMade  bool
 	memory   int // entries of this partition that wait for the journal
 
-	waiters *Read // fetches that wait for new batches
-	lastEnd place // where the newest fetch from memory ended
+	waiters *Read           // fetches that wait for new batches
+	ends    [lastEnds]place // where the newest fetches from memory ended
+	nextEnd uint8           // the one to be forgotten next
 
 	isWoken   bool // in the store's list of partitions whose waiters may go on
 	nextWoken *Partition
@@ -236,6 +237,7 @@ func (p *Partition) chunkClass(need int) sizeClass {
 }
 
 func (p *Partition) linkChunk(c *chunk) {
+	c.prev = p.newest
 	if p.newest != nil {
 		p.newest.next = c
 	} else {
@@ -275,6 +277,8 @@ func (p *Partition) dropOldest(pool *chunkPool) {
 	if p.oldest == nil {
 		p.newest = nil
 		p.growth = 0
+	} else {
+		p.oldest.prev = nil
 	}
 	c.next = nil
 	pool.put(c)
@@ -323,7 +327,12 @@ func (p *Partition) fillable(c *chunk) *chunk {
 
 // chunkHolding is the chunk that holds the byte of seg at pos, or nil.
 func (p *Partition) chunkHolding(seg *segfile, pos int64) *chunk {
-	for c := p.oldest; c != nil; c = c.next {
+	return p.oldest.holding(seg, pos)
+}
+
+// holding is the first chunk from c on that holds the byte of seg at pos, or nil.
+func (c *chunk) holding(seg *segfile, pos int64) *chunk {
+	for ; c != nil; c = c.next {
 		if c.seg == seg && pos >= c.start() && pos < c.end() {
 			return c
 		}

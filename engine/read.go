@@ -75,8 +75,8 @@ func (s *Store) tryRead(r *Read) {
 	if r.start >= seg.endOffset && seg.next != nil { // the segment ends in a gap
 		seg, r.start = seg.next, seg.next.base
 	}
-	if pos, ok := p.findInMemory(seg, r.start); ok {
-		s.gatherRead(r, seg, pos)
+	if at, ok := p.findInMemory(seg, r.start); ok {
+		s.gatherRead(r, at)
 		return
 	}
 	s.readCold(r, seg)
@@ -92,45 +92,86 @@ func (s *Store) tooLittle(r *Read) bool {
 	if seg != p.visSeg {
 		return false
 	}
-	pos, ok := p.findInMemory(seg, r.start)
-	return ok && p.visPos-pos < int64(r.MinBytes)
+	at, ok := p.findInMemory(seg, r.start)
+	return ok && p.visPos-at.pos < int64(r.MinBytes)
 }
 
-// findInMemory is the position of the batch that contains offset, when that batch
-// is in chunks.
-func (p *Partition) findInMemory(seg *segfile, offset int64) (int64, bool) {
-	var from *chunk
-	for c := p.oldest; c != nil; c = c.next {
-		if c.seg == seg && c.firstPos != noBatch {
-			if c.firstOffset > offset {
-				break
-			}
-			from = c
+// place is a position in a partition and the offset there.
+type place struct {
+	seg    *segfile
+	offset int64
+	pos    int64
+	chunk  *chunk // holds the byte at pos or the one before it
+}
+
+// lastEnds is the number of readers of a partition, each at a place of its own,
+// whose next read finds its place without a search.
+const lastEnds = 4
+
+// noteEnd remembers where a read from memory has ended: the next one begins there.
+func (p *Partition) noteEnd(from int64, at place) {
+	i := int(p.nextEnd)
+	for k := range p.ends {
+		if p.ends[k].seg == at.seg && p.ends[k].offset == from {
+			i = k
 		}
 	}
-	if from == nil {
-		return 0, false
+	if i == int(p.nextEnd) {
+		p.nextEnd = (p.nextEnd + 1) % lastEnds
 	}
-	pos := from.firstPos
+	p.ends[i] = at
+}
+
+// lastEnd is the place where an earlier read of seg ended before offset, if it is
+// still in memory. Chunks go to other partitions and come back, so that whatever is
+// remembered of one is held against what it is now.
+func (p *Partition) lastEnd(seg *segfile, offset int64) (place, bool) {
+	for k := range p.ends {
+		at := &p.ends[k]
+		if at.seg != seg || at.offset != offset {
+			continue
+		}
+		c := at.chunk
+		if c.part != p || c.seg != seg || at.pos < c.start() || at.pos > c.end() {
+			break
+		}
+		if at.pos == c.end() && c.next != nil && c.next.seg == seg && c.next.start() == at.pos {
+			at.chunk = c.next
+		}
+		return *at, true
+	}
+	return place{}, false
+}
+
+// findInMemory is the place of the batch that contains offset, when that batch is
+// in chunks.
+func (p *Partition) findInMemory(seg *segfile, offset int64) (place, bool) {
+	if at, ok := p.lastEnd(seg, offset); ok {
+		return at, true
+	}
+	c := p.newest
+	for c != nil && (c.seg != seg || c.firstPos == noBatch || c.firstOffset > offset) {
+		c = c.prev
+	}
+	if c == nil {
+		return place{}, false
+	}
+	pos := c.firstPos
 	if e, ok := seg.tail.Floor(offset); ok && e.Pos > pos {
 		pos = e.Pos
 	}
-	if hint := p.lastEnd; hint.seg == seg && hint.offset <= offset && hint.pos > pos {
-		pos = hint.pos
-	}
-	c := p.chunkHolding(seg, pos)
 	var hdr [batch.HeaderSize]byte
-	for c != nil && pos < seg.size {
+	for c = c.holding(seg, pos); c != nil && pos < seg.size; {
 		h := p.headerAt(&c, pos, hdr[:])
 		if h.BaseOffset+int64(h.LastOffsetDelta) >= offset {
-			return pos, true
+			break
 		}
 		pos += int64(h.Size())
-		for c != nil && pos >= c.end() {
+		for c.next != nil && pos >= c.end() {
 			c = c.next
 		}
 	}
-	return pos, c != nil || pos == seg.size
+	return place{seg: seg, offset: offset, pos: pos, chunk: c}, c != nil
 }
 
 // headerAt reads the header of the batch at pos, which begins in *c. A header may
@@ -150,15 +191,16 @@ func (p *Partition) headerAt(c **chunk, pos int64, scratch []byte) batch.Header 
 	return h
 }
 
-// gatherRead answers r from chunks, beginning at pos of seg.
-func (s *Store) gatherRead(r *Read, seg *segfile, pos int64) {
-	p := r.Part
+// gatherRead answers r from chunks, beginning at a place in its segment.
+func (s *Store) gatherRead(r *Read, at place) {
+	p, seg, pos := r.Part, at.seg, at.pos
 	limit := seg.size
 	if seg == p.visSeg {
 		limit = p.visPos
 	}
-	c := p.chunkHolding(seg, pos)
+	c := at.chunk
 	end, records := pos, 0
+	last, pieces := c, 1 // the chunk of the byte before end, and its number from c
 	var hdr [batch.HeaderSize]byte
 	for walk := c; end < limit; {
 		for end >= walk.end() {
@@ -173,12 +215,20 @@ func (s *Store) gatherRead(r *Read, seg *segfile, pos int64) {
 		if end > pos && (int(end-pos)+size > r.MaxBytes || over(records, int(h.Count), r.MaxRecords)) {
 			break
 		}
-		if p.piecesFor(c, end+int64(size)) > MaxPieces {
+		for last.end() < end+int64(size) {
+			last = last.next
+			pieces++
+		}
+		if pieces > MaxPieces {
 			break
 		}
 		end += int64(size)
 		records += int(h.Count)
 		r.Next = h.BaseOffset + int64(h.LastOffsetDelta) + 1
+	}
+	if end == pos && pos < limit { // a batch in more pieces than an answer has
+		s.readCold(r, seg)
+		return
 	}
 	for ; pos < end; c = c.next {
 		piece := c.mem[pos-c.pos : min(int64(c.to), end-c.pos)]
@@ -187,8 +237,9 @@ func (s *Store) gatherRead(r *Read, seg *segfile, pos int64) {
 		r.N++
 		r.Bytes += len(piece)
 		pos += int64(len(piece))
+		at.chunk = c
 	}
-	p.lastEnd = place{seg: seg, offset: r.Next, pos: end}
+	p.noteEnd(r.start, place{seg: seg, offset: r.Next, pos: end, chunk: at.chunk})
 	s.pinned += r.N
 	s.finishRead(r, nil)
 }
@@ -211,16 +262,6 @@ func (s *Store) lost(r *Read, base int64) bool {
 
 // over reports whether n more records exceed a limit that is set.
 func over(have, n, limit int) bool { return limit > 0 && have+n > limit }
-
-// piecesFor counts the chunks from c to the one that holds the byte before end.
-func (p *Partition) piecesFor(c *chunk, end int64) int {
-	n := 1
-	for c.end() < end && c.next != nil && c.next.seg == c.seg {
-		c = c.next
-		n++
-	}
-	return n
-}
 
 // waitRead parks r until new batches come or its time is over.
 func (s *Store) waitRead(r *Read) {
@@ -317,11 +358,4 @@ func (s *Store) Release(r *Read) {
 		r.cold = nil
 	}
 	r.N, r.Bytes = 0, 0
-}
-
-// place is a position in a partition and the offset there.
-type place struct {
-	seg    *segfile
-	offset int64
-	pos    int64
 }
