@@ -8,8 +8,9 @@ type Class uint8
 const (
 	// Memory may lose the newest messages of a life.
 	Memory Class = iota + 1
-	// Written and Flushed lose nothing; they differ when the power fails.
+	// Written loses nothing.
 	Written
+	// Flushed loses nothing either; it differs from Written when the power fails.
 	Flushed
 )
 

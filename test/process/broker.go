@@ -68,7 +68,7 @@ func Start(c Config) (*Broker, error) {
 	b.cmd.Env = append(os.Environ(), c.Env...)
 	b.cmd.Stderr = b.log
 	b.cmd.ExtraFiles = []*os.File{write}
-	b.cmd.SysProcAttr = childAttributes()
+	b.cmd.SysProcAttr = Attributes()
 	// What a child of the child keeps open must not hold up Wait.
 	b.cmd.WaitDelay = 5 * time.Second
 	err = b.launch()

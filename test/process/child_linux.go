@@ -2,8 +2,8 @@ package process
 
 import "syscall"
 
-// childAttributes put the child into a process group of its own, so that Ctrl-C
+// Attributes put a child into a process group of its own, so that Ctrl-C
 // reaches it only through us, and have the kernel kill it when we die.
-func childAttributes() *syscall.SysProcAttr {
+func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
