@@ -8,7 +8,8 @@
 // returns the round's LSN. [Journal.Kick], called once a turn of the shard's loop,
 // closes that round and writes it, provided that nothing is in flight; otherwise
 // it goes on filling until what is in flight has completed. That is the whole of
-// group commit: no timer, and rounds grow with the load. Progress is reported as
+// group commit: no timer, and rounds grow with the load. (A mark, see below, keeps no
+// round waiting.) Progress is reported as
 // two watermarks over LSNs, "written" and "flushed"; an acknowledgement leaves
 // when the watermark of its class has passed its round.
 //

@@ -122,3 +122,27 @@ func TestPlainRoundsAloneGetNoMark(t *testing.T) {
 	b.silence(2)
 	b.wantLog("dsync 2")
 }
+
+func TestARoundDoesNotWaitForAMark(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		b := newBench(t, testSize, Options{})
+		b.write(100, NeedFlushed)
+		b.now = b.j.Timer(b.now)
+		b.turn()
+		b.add(100, NeedFlushed)
+		b.turn()
+		b.wantLog("dsync 1", "dsync 2", "dsync 3")
+		b.add(100, NeedFlushed)
+		b.turn()
+		b.wantLog() // but it does wait for a round
+		b.region.perform(first)
+		if done, want := b.j.FlushedLSN(), []uint64{2, 1}[first]; done != want {
+			t.Fatalf("flushed up to %d, expected %d", done, want)
+		}
+		b.run()
+		b.wantLog("dsync 4")
+		if b.j.FlushedLSN() != 4 || b.j.Stats().Marks != 1 {
+			t.Fatalf("flushed up to %d, %d marks", b.j.FlushedLSN(), b.j.Stats().Marks)
+		}
+	}
+}

@@ -14,7 +14,6 @@ type flying struct {
 	proof     uint64 // the flushed watermark in its header
 	dsync     bool
 	data      bool // holds more than marks and wraps
-	wrap      bool // the wrap round
 	written   bool
 }
 
@@ -23,8 +22,9 @@ type flight struct {
 	ring  []flying
 	first uint64 // number of the oldest
 	next  uint64 // number of the next
-	// writes counts the writes in flight, rounds the rounds in the queue; wraps
-	// do not count among these.
+	// writes counts the writes in flight, rounds the rounds in the queue. Wraps
+	// do not count among these, nor do marks: a round does not wait for a mark
+	// that has just gone, though its acknowledgements do.
 	writes, rounds int
 
 	// written and flushed are the watermarks. writtenData, flushedData are the
@@ -43,7 +43,7 @@ func (f *flight) push(r flying) uint64 {
 	f.ring[f.next%uint64(len(f.ring))] = r
 	f.next++
 	f.writes++
-	if !r.wrap {
+	if r.data {
 		f.rounds++
 	}
 	return f.next - 1
@@ -57,7 +57,7 @@ func (f *flight) advance() {
 			return
 		}
 		f.first++
-		if !r.wrap {
+		if r.data {
 			f.rounds--
 		}
 		f.written, f.writtenProof = r.lsn, r.proof

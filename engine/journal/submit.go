@@ -81,7 +81,7 @@ func (j *Journal) write(s *slot) {
 	j.live.push(live{lsn: s.lsn, pos: s.pos, prevLSN: j.lastLSN, prevCRC: j.lastCRC})
 	s.flight = j.flight.push(flying{
 		lsn: s.lsn, prev: j.lastLSN, proof: h.FlushedLSN,
-		dsync: how != 0, data: s.data, wrap: s == j.wrap,
+		dsync: how != 0, data: s.data,
 	})
 	j.lastLSN, j.lastCRC = s.lsn, h.CRC
 	j.stats.Rounds++
