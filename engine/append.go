@@ -56,7 +56,8 @@ func (s *Store) Append(a *Append) error {
 	if p.active == nil || p.cfg.MustRoll(p.active.base, p.active.size, int64(n), &a.Header) {
 		p.addSegment(p.next)
 	}
-	if !p.room(n) {
+	last, ok := p.room(n)
+	if !ok {
 		return s.busy(busyMemory)
 	}
 	a.Base, a.AppendTime = p.next, s.appendTime()
@@ -67,7 +68,8 @@ func (s *Store) Append(a *Append) error {
 		batch.StampAppendTime(a.Batch, maxTimestamp)
 	}
 	if p.class == ClassMemory {
-		return s.appendMemory(p, a, maxTimestamp)
+		s.appendMemory(p, a, maxTimestamp)
+		return nil
 	}
 	need := journal.NeedFlushed
 	if p.class == ClassWritten {
@@ -76,13 +78,15 @@ func (s *Store) Append(a *Append) error {
 	s.pieces[0] = a.Batch
 	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], need)
 	if err != nil {
+		p.dropAfter(last)
 		return s.journalRefused(err)
 	}
+	s.slowDown(n)
 	s.copyIn(p, a, maxTimestamp)
 	s.markDirty(p, lsn)
 	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.size, endOffset: p.next, req: a, class: p.class})
 	if p.class == ClassWritten {
-		s.noteUnflushed(p, int64(n))
+		s.noteUnflushed(p, lsn, int64(n))
 	}
 	return nil
 }
@@ -100,8 +104,10 @@ func (s *Store) admit(p *Partition, a *Append) error {
 		return ErrClassTooWeak
 	case len(a.Batch) > p.cfg.MaxBatch:
 		return ErrTooLarge
-	case s.pendingFull():
+	case s.pendingFull() || p.class == ClassMemory && s.memory.full():
 		return s.busy(busyPending)
+	case s.slow():
+		return s.busy(busySlow)
 	}
 	if p.class == ClassFlushed {
 		return nil
@@ -136,6 +142,13 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 
 // journalBatch adds a batch to the round that fills.
 func (s *Store) journalBatch(p *Partition, base int64, body [][]byte, need journal.Need) (uint64, error) {
+	n := 0
+	for _, b := range body {
+		n += len(b)
+	}
+	if !s.ringHasRoom(n) {
+		return 0, journal.ErrFull
+	}
 	s.beginEntry(p, journal.KindBatch, base)
 	return s.journal.AppendVec(&s.entry, body, need)
 }

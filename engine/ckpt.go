@@ -39,6 +39,7 @@ type checkpointer struct {
 	enc     checkpoint.Writer
 	file    aio.FileOp
 	reserve bool            // a partition waits for a larger reservation
+	pressed bool            // appends are refused until partitions are flushed
 	clean   bool            // the last one, at an orderly end
 	done    func(err error) // told when the present checkpoint has ended
 	granted []*Partition
@@ -48,7 +49,7 @@ type checkpointer struct {
 func (c *checkpointer) turn() {
 	switch c.stage {
 	case checkpointIdle:
-		if c.s.failed == nil && (c.reserve || c.s.fillPercent() >= checkpointFill) {
+		if c.s.failed == nil && (c.reserve || c.pressed || c.s.fillPercent() >= checkpointFill) {
 			c.begin()
 		}
 	case checkpointFlush:
@@ -65,9 +66,10 @@ func (c *checkpointer) begin() {
 		return
 	}
 	c.target = c.s.journal.WrittenLSN()
-	if c.reserve && !c.clean && c.s.fillPercent() < checkpointFill {
+	if c.reserve && !c.clean && !c.pressed && c.s.fillPercent() < checkpointFill {
 		c.target = 0 // only the reservations are wanted: nothing has to be flushed
 	}
+	c.pressed = false
 	c.stage = checkpointFlush
 	c.flushedOne()
 }
@@ -149,11 +151,11 @@ func (c *checkpointer) capture() {
 
 // record adds one partition.
 func (c *checkpointer) record(p *Partition) {
-	if p.dropped || (p.first == nil && p.class == ClassFlushed) {
+	if p.dropped || p.first == nil && p.next == 0 && p.shown == ClassFlushed {
 		return
 	}
 	r := checkpoint.Partition{
-		Topic: p.key.Topic, Partition: p.key.Partition, Slot: p.slot, Class: uint8(p.class),
+		Topic: p.key.Topic, Partition: p.key.Partition, Slot: p.slot, Class: uint8(p.shown),
 		Term: c.s.opts.Term, NextOffset: p.next, LogStart: p.logStart,
 		Epochs: p.epochs, Reserved: c.reservation(p),
 	}
@@ -166,12 +168,11 @@ func (c *checkpointer) record(p *Partition) {
 
 // reservation is what the checkpoint says a partition may have served.
 func (c *checkpointer) reservation(p *Partition) int64 {
-	if p.class == ClassFlushed || c.clean {
-		p.renew = false // none is needed now, and a later change asks again
+	if p.shown == ClassFlushed || c.clean {
 		return 0
 	}
 	if p.renew {
-		p.asked = p.next + c.s.opts.ReserveOffsets
+		p.asked, p.askedClass = p.next+c.s.opts.ReserveOffsets, p.shown
 		c.granted = append(c.granted, p)
 		return p.asked
 	}
@@ -208,7 +209,7 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 	}
 	s.stats.Checkpoints++
 	for _, p := range granted {
-		if p.renew {
+		if p.renew && p.askedClass == p.shown {
 			p.renew, p.reserve = false, max(p.reserve, p.asked)
 		}
 	}
@@ -220,9 +221,27 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 	c.finished(nil)
 }
 
+// next is what the count of checkpoints will be when one has been made that begins
+// to record after now.
+func (c *checkpointer) next() uint64 {
+	n := c.s.stats.Checkpoints + 1
+	if c.stage >= checkpointCapture {
+		n++
+	}
+	return n
+}
+
 // recording reports whether partitions are being recorded, during which the list
 // of partitions must not change.
 func (c *checkpointer) recording() bool { return c.stage == checkpointCapture }
+
+// abandon gives the present checkpoint up, unless its file is being written.
+func (c *checkpointer) abandon() {
+	if c.stage != checkpointWrite {
+		c.stage, c.target, c.done = checkpointIdle, 0, nil
+		c.granted = c.granted[:0]
+	}
+}
 
 func (c *checkpointer) finished(err error) {
 	if c.done != nil {

@@ -21,32 +21,52 @@ func (s *Store) Close() {
 }
 
 // Closed reports whether the end that Close began has been reached. A store whose
-// log has failed ends without the last checkpoint.
+// log has failed, or whose disk is full, ends without the last checkpoint.
 func (s *Store) Closed() bool { return s.closing == closeDone }
 
 // turnClose does the next step of an orderly end.
 func (s *Store) turnClose(wall int64) {
 	switch s.closing {
 	case closeDraining:
-		if s.failed != nil {
+		s.drain()
+	case closeCheckpoint:
+		if s.givesUp() {
+			s.checkpoint.abandon()
 			s.closing = closeJournal
-			s.journal.Close(wall)
-			return
 		}
-		if !s.flushMemory() || s.written.len() > 0 || s.flushing.len() > 0 || s.checkpoint.stage != checkpointIdle {
-			s.journal.Flush()
-			return
-		}
-		s.closing = closeCheckpoint
-		s.checkpoint.clean = true
-		s.checkpoint.done = s.lastCheckpoint
-		s.checkpoint.begin()
 	case closeJournal:
 		s.journal.Close(wall)
-		if s.journal.Idle() && s.writersBusy() == 0 && s.sealFirst == nil && s.opens == nil {
+		busy := s.writersBusy() > 0 || s.sealFirst != nil || s.opens != nil || s.checkpoint.stage == checkpointWrite
+		if s.journal.Idle() && !busy {
 			s.closing = closeDone
 		}
 	}
+}
+
+// givesUp reports whether the end does without the last checkpoint, because the log
+// has failed or the disk is full. Nothing is lost by that: the next start finds in
+// the journal what the segments have not.
+func (s *Store) givesUp() bool { return s.failed != nil || s.fullDisk }
+
+// drain waits until everything is acknowledged, and then begins the last checkpoint.
+func (s *Store) drain() {
+	flushed := s.flushMemory() || s.givesUp() // a full disk may have filled the ring
+	if !flushed || s.written.len() > 0 || s.flushing.len() > 0 {
+		s.journal.Flush()
+		return
+	}
+	if s.givesUp() {
+		s.checkpoint.abandon()
+		s.closing = closeJournal
+		return
+	}
+	if s.checkpoint.stage != checkpointIdle {
+		return
+	}
+	s.closing = closeCheckpoint
+	s.checkpoint.clean = true
+	s.checkpoint.done = s.lastCheckpoint
+	s.checkpoint.begin()
 }
 
 // lastCheckpoint ends the journal after the last checkpoint, whatever came of it.

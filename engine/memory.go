@@ -19,11 +19,7 @@ type unjournaled struct {
 }
 
 // appendMemory acknowledges a batch at once and queues its journal entry.
-func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) error {
-	if s.memory.full() {
-		s.flushMemory()
-		return s.busy(busyPending)
-	}
+func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) {
 	s.copyIn(p, a, maxTimestamp)
 	seg, n := p.active, len(a.Batch)
 	s.memory.push(unjournaled{
@@ -39,7 +35,6 @@ func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) error 
 	p.setVisible(p.next, seg, seg.size)
 	a.Class, a.Err = ClassMemory, nil
 	a.Owner.Appended(a)
-	return nil
 }
 
 // memoryLimit is the number of class memory batches that can wait for the
@@ -101,9 +96,10 @@ func (s *Store) journalOldest(need journal.Need) bool {
 		_ = s.journalRefused(err)
 		return false
 	}
+	s.slowDown(u.size)
 	s.markDirty(p, lsn)
 	s.enqueue(pending{lsn: lsn, part: p, seg: u.seg, endPos: u.pos + int64(u.size), endOffset: u.endOffset, class: ClassMemory})
-	s.noteUnflushed(p, int64(u.size))
+	s.noteUnflushed(p, lsn, int64(u.size))
 	s.memoryBytes -= int64(u.size)
 	p.memory--
 	s.memory.drop()

@@ -54,8 +54,11 @@ type Partition struct {
 	cfg   PartitionConfig
 	dir   string
 
-	class    Class
-	stronger *classChange // a change to a stronger class that waits for its barrier
+	class   Class
+	shown   Class         // the weakest class under which anything may have been shown that is not as durable as class wants
+	changes []classChange // of class, the oldest first
+
+	inChanging bool // in the store's list of partitions with changes
 
 	logStart int64
 	next     int64 // the offset that the next batch gets: log end
@@ -71,11 +74,13 @@ type Partition struct {
 	filling        *chunk    // the chunk that took the newest byte, if it is still there
 	growth         sizeClass // size of the next chunk
 
-	dirtyLSN uint64 // oldest round with bytes that are not flushed to a segment; 0: none
-	dirtyAt  int    // position in the store's list of dirty partitions plus one
-	writer   *writer
-	dirMade  bool
-	memory   int // entries of this partition that wait for the journal
+	newestLSN uint64 // newest round with bytes of this partition
+	dirtyLSN  uint64 // oldest round with bytes that are not flushed to a segment; 0: none
+	dirtyAt   int    // position in the store's list of dirty partitions plus one
+	tailCost  int64  // what a tail entry of this partition could take of the ring
+	writer    *writer
+	dirMade   bool
+	memory    int // entries of this partition that wait for the journal
 
 	waiters *Read           // fetches that wait for new batches
 	ends    [lastEnds]place // where the newest fetches from memory ended
@@ -86,8 +91,10 @@ type Partition struct {
 
 	epochs  checkpoint.EpochTable
 	reserve int64 // offsets below it may be served although a crash can take them back
-	asked   int64 // what the checkpoint under way reserves
+	asked   int64 // what the newest checkpoint that was to raise it says
 	renew   bool  // a larger reservation is wanted or being made durable
+
+	askedClass Class // the class that goes with asked
 
 	dropped  bool
 	dropDone DropDone
@@ -96,7 +103,7 @@ type Partition struct {
 // Key names the partition.
 func (p *Partition) Key() Key { return p.key }
 
-// Class is the durability class in force.
+// Class is the durability class in force: what an append is acknowledged under.
 func (p *Partition) Class() Class { return p.class }
 
 // LogStart is the first offset that can be read.
@@ -181,8 +188,9 @@ func (p *Partition) segmentOf(offset int64) *segfile {
 }
 
 // room makes sure that the chunks can take n more bytes of the active segment. It
-// reports false, with nothing changed, when there is no memory.
-func (p *Partition) room(n int) bool {
+// reports false, with nothing changed, when there is no memory. last is the chunk
+// behind which the new ones are, for dropAfter.
+func (p *Partition) room(n int) (last *chunk, ok bool) {
 	seg, last := p.active, p.newest
 	have := 0
 	if last != nil {
@@ -203,22 +211,26 @@ func (p *Partition) room(n int) bool {
 		c := p.newChunk(n - have + from)
 		if c == nil {
 			p.dropAfter(last)
-			return false
+			return last, false
 		}
 		c.part, c.seg, c.pos, c.from, c.to = p, seg, pos, from, from
 		c.firstPos = noBatch
 		p.linkChunk(c)
 		have += len(c.mem) - from
 	}
-	return true
+	return last, true
 }
 
 // newChunk takes a chunk of the size that suits, or of a smaller one where memory
-// is short; nil when there is none.
+// is short; nil when there is none. It is not so small that a batch of need bytes
+// would lie in too many pieces to be sent.
 func (p *Partition) newChunk(need int) *chunk {
 	for class := p.chunkClass(need); ; class-- {
 		if c := p.store.chunks.get(class); c != nil || class == 0 {
 			return c
+		}
+		if (class-1).bytes()*(MaxPieces/2) < need {
+			return nil
 		}
 	}
 }
@@ -256,6 +268,9 @@ func (p *Partition) dropAfter(last *chunk) {
 		p.oldest = nil
 	}
 	p.newest = last
+	if last == nil {
+		p.growth = 0
+	}
 	for c != nil {
 		next := c.next
 		if c.to != c.from {

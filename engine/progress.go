@@ -6,25 +6,15 @@ import "errors"
 // written, rounds up to flushed are durable. Acks leave here, in the order of
 // rounds.
 func (s *Store) JournalProgress(written, flushed uint64) {
-	for {
-		r, ok := s.flushing.peek()
-		if !ok || r.lsn > flushed {
-			break
-		}
-		s.acknowledge(r, ClassFlushed)
-		s.flushing.drop()
+	for s.flushing.upTo(flushed) {
+		r := s.flushing.take()
+		s.acknowledge(&r, ClassFlushed)
 	}
-	for {
-		r, ok := s.written.peek()
-		if !ok || r.lsn > written {
-			break
-		}
-		s.roundWritten(r, flushed)
-		s.written.drop()
+	for s.written.upTo(written) {
+		r := s.written.take()
+		s.roundWritten(&r, flushed)
 	}
-	if flushed >= written {
-		s.unflushedBytes = 0
-	}
+	s.unflushed.flushedUpTo(flushed)
 	s.wakeAll()
 	s.progressed(flushed)
 }
@@ -80,12 +70,13 @@ func (s *Store) fail(err error) {
 	}
 	s.failed = errors.Join(ErrStorage, err)
 	for _, q := range []*pendingQueue{&s.flushing, &s.written} {
-		for r, ok := q.peek(); ok; r, ok = q.peek() {
-			s.refuse(r)
-			q.drop()
+		for q.len() > 0 {
+			r := q.take()
+			s.refuse(&r)
 		}
 	}
 	s.opts.Events.StoreFailed(s.opts.Shard, s.failed)
+	s.progressed(0) // writers that wait for the journal give up
 	s.roomMade()
 }
 
@@ -106,17 +97,19 @@ func (q *pendingQueue) push(r pending) {
 	q.tail++
 }
 
-func (q *pendingQueue) peek() (*pending, bool) {
-	if q.head == q.tail {
-		return nil, false
-	}
-	return &q.ring[q.head&uint64(len(q.ring)-1)], true
+// upTo reports whether the oldest is of round lsn or before it.
+func (q *pendingQueue) upTo(lsn uint64) bool {
+	return q.head != q.tail && q.ring[q.head&uint64(len(q.ring)-1)].lsn <= lsn
 }
 
-// drop removes the oldest. Its owner may have pushed meanwhile.
-func (q *pendingQueue) drop() {
-	q.ring[q.head&uint64(len(q.ring)-1)] = pending{}
+// take removes the oldest. It is out of the queue before anybody hears of it, so
+// that whoever hears may push, or fail the store.
+func (q *pendingQueue) take() pending {
+	at := &q.ring[q.head&uint64(len(q.ring)-1)]
+	r := *at
+	*at = pending{}
 	q.head++
+	return r
 }
 
 func (q *pendingQueue) grow() {

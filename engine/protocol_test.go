@@ -256,7 +256,7 @@ func TestAStalledSegmentDiskSlowsProducersAndLosesNothing(t *testing.T) {
 			sent = append(sent, a)
 		case ErrBusy:
 			r.run(20 * time.Millisecond)
-			refused = p.store.stats.BusyJournal > 0 && r.shards[0].store.journal.Free() < 8<<10
+			refused = p.store.stats.BusyJournal > 0 && r.shards[0].store.journal.Free() < 32<<10
 		default:
 			t.Fatal(err)
 		}

@@ -27,6 +27,8 @@ type rig struct {
 	rec    *recovery.Recovered
 	log    []string
 	device atomic.Bool
+	fuse   *fuse      // ends a start early; nil: it does not
+	pause  aio.Driver // of another machine: lets time pass
 }
 
 type rigOptions struct {
@@ -37,6 +39,9 @@ type rigOptions struct {
 	segment    int64
 	roundBytes int
 	method     journal.Method
+	maxBatch   int       // 0: 128 KiB
+	openFiles  int       // 0: the default
+	dsync      sim.DSYNC // what a write with DSYNC does to the device
 }
 
 type rigShard struct {
@@ -82,11 +87,15 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	if o.segment == 0 {
 		o.segment = segment.DefaultSegmentBytes
 	}
+	if o.maxBatch == 0 {
+		o.maxBatch = 1 << 17
+	}
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d", o.seed)
-	r := &rig{t: t, opts: o, topics: rigTopics{}, w: sim.New(sim.Options{Seed: o.seed})}
+	r := &rig{t: t, opts: o, topics: rigTopics{}, w: sim.New(sim.Options{Seed: o.seed, DSYNC: o.dsync})}
+	r.pause = r.w.ClientDriver(aio.Options{ArenaBytes: 4096, RecvBuffers: 2, RecvBufferBytes: 4096, Entries: 2})
 	r.start()
 	return r
 }
@@ -106,10 +115,13 @@ func (r *rig) tryStart() error {
 	drivers := make([]aio.Driver, n)
 	for i := range drivers {
 		drivers[i] = r.w.Driver(aio.Options{ArenaBytes: 32<<20 + r.opts.chunks, RecvBuffers: 2})
+		if r.fuse != nil {
+			drivers[i] = r.fuse.wrap(drivers[i])
+		}
 	}
 	var err error
 	r.rec, err = recovery.Recover(drivers[0], recovery.Options{
-		Dir: rigDir, Shards: n, MaxBatch: 1 << 17, Topics: r.topics,
+		Dir: rigDir, Shards: n, MaxBatch: r.opts.maxBatch, Topics: r.topics,
 		Catalog: r.config(ClassFlushed),
 		Report:  func(f string, a ...any) { r.log = append(r.log, fmt.Sprintf(f, a...)) },
 	})
@@ -120,14 +132,14 @@ func (r *rig) tryStart() error {
 		l := shard.New(d, shard.Options{ID: i})
 		s, err := NewStore(l, StoreOptions{
 			Dir: rigDir, Shard: i, Term: r.rec.Term, Node: r.rec.Node.ID, Slots: r.rec.Slots, Shards: n,
-			ChunkBytes: r.opts.chunks, ColdReads: 4, Writers: 3, MaxBatch: 1 << 17,
-			ReserveOffsets: 1000, Identity: r.rec.Identity, Events: rigEvents{r}, DeviceFailed: &r.device,
+			ChunkBytes: r.opts.chunks, ColdReads: 4, Writers: 3, MaxBatch: r.opts.maxBatch,
+			OpenFiles: r.opts.openFiles, ReserveOffsets: 1000, Identity: r.rec.Identity, Events: rigEvents{r}, DeviceFailed: &r.device,
 		})
 		if err != nil {
 			return err
 		}
 		j, err := recovery.OpenJournal(d, r.rec, rigDir, i, r.opts.journal, journal.Options{
-			Observer: s, DeviceFailed: &r.device, Method: r.opts.method, RoundBytes: r.opts.roundBytes, MaxBody: int(min(1<<17, r.opts.journal/8)),
+			Observer: s, DeviceFailed: &r.device, Method: r.opts.method, RoundBytes: r.opts.roundBytes, MaxBody: int(min(int64(r.opts.maxBatch), r.opts.journal/8)),
 		})
 		if err != nil {
 			return err
@@ -166,7 +178,7 @@ func (w storeWorker) SpinHint(now int64) int64 { return w.s.SpinHint(now) }
 func (r *rig) config(c Class) PartitionConfig {
 	return PartitionConfig{
 		Class: c, SegmentBytes: r.opts.segment, IndexInterval: segment.DefaultIndexInterval,
-		MaxBatch: 1 << 17, FlushInterval: 100 * time.Millisecond, FlushBytes: 512 << 10,
+		MaxBatch: r.opts.maxBatch, FlushInterval: 100 * time.Millisecond, FlushBytes: 512 << 10,
 	}
 }
 
@@ -187,7 +199,6 @@ func (r *rig) part(id TopicID, n int) *Partition {
 
 // turn turns every loop once, or lets time pass when none has anything to do.
 func (r *rig) turn() {
-	r.t.Helper()
 	worked := 0
 	for _, s := range r.shards {
 		n, err := s.loop.Turn()
@@ -196,8 +207,11 @@ func (r *rig) turn() {
 		}
 		worked += n
 	}
-	if worked == 0 {
-		r.w.Step()
+	if worked > 0 || r.w.Step() {
+		return
+	}
+	if _, err := r.pause.Poll(200 * time.Microsecond); err != nil {
+		r.t.Fatalf("pause: %v", err)
 	}
 }
 
@@ -206,7 +220,7 @@ func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
 	deadline := r.w.Now() + int64(60*time.Second)
 	for n := 0; !done(); n++ {
-		if r.w.Now() > deadline || n > 3_000_000 {
+		if r.w.Now() > deadline || n > 500_000 {
 			r.t.Fatalf("%s: not after %v and %d turns", what, time.Duration(r.w.Now()), n)
 		}
 		r.turn()
@@ -236,16 +250,14 @@ func (r *rig) send(p *Partition, n, size int) *produced {
 	if a.Header, err = batch.Check(a.Batch, 1<<20); err != nil {
 		r.t.Fatal(err)
 	}
-	for {
+	r.until("room", func() bool {
 		err := p.store.Append(&a.Append)
-		if err == nil {
-			return a
-		}
-		if err != ErrBusy {
+		if err != nil && err != ErrBusy {
 			r.t.Fatalf("append: %v", err)
 		}
-		r.turn()
-	}
+		return err == nil
+	})
+	return a
 }
 
 // sendWait appends a batch and waits for its acknowledgement.

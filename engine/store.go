@@ -2,7 +2,6 @@ package engine
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
@@ -10,7 +9,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/shard"
-	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
 // Store is the log of one shard: its partitions, their memory, its journal and
@@ -51,10 +49,9 @@ type Store struct {
 	memoryDue   bool
 	memoryTimer shard.Timer
 
-	unflushedBytes int64
-	flushDue       bool
-	flushTimer     shard.Timer
-	journalTimer   shard.Timer
+	unflushed    flushWindow
+	flushTimer   shard.Timer
+	journalTimer shard.Timer
 
 	dirty         []*Partition
 	scan          int
@@ -76,14 +73,20 @@ type Store struct {
 	pinned       int
 	woken        *Partition
 
-	changing []*Partition // class changes that wait for their barrier
-	dropping []*Partition
+	changing  []*Partition // with changes of class
+	inChanges bool         // somebody goes through them
+	dropping  []*Partition
+	inDrops   bool // somebody goes through them
 
 	checkpoint   checkpointer
 	deviceFailed *atomic.Bool
 	failed       error
 	closing      closeStage
+	fullDisk     bool // the newest write to a segment found no space
 	starved      bool // somebody was refused with ErrBusy since room was last made
+	tailDebt     int64
+	slowUntil    int64
+	slowTimer    shard.Timer
 
 	stats StoreStats
 }
@@ -145,6 +148,7 @@ type StoreStats struct {
 	AppendedBatches, AppendedBytes uint64
 	BusyMemory, BusyJournal        uint64
 	BusyPending, BusyReservation   uint64
+	BusySlow                       uint64
 	TailEntries, SegmentBytes      uint64
 	ColdReads, CorruptReads        uint64
 	ReadErrors, WriteErrors        uint64
@@ -195,6 +199,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.memoryTimer.Owner = (*memoryTimer)(s)
 	s.flushTimer.Owner = (*flushTimer)(s)
 	s.journalTimer.Owner = journalTimer{}
+	s.slowTimer.Owner = (*slowTimer)(s)
 	s.checkpoint.s = s
 	s.pieces = make([][]byte, opts.MaxBatch/unitBytes+2)
 	var err error
@@ -247,10 +252,7 @@ func (s *Store) Finish(now int64) {
 	if s.memory.len() > 0 {
 		s.fillSpare()
 	}
-	if s.flushDue {
-		s.flushDue = false
-		s.journal.Flush()
-	}
+	s.flushWritten()
 	wall := s.appendTime()
 	s.journal.Kick(wall)
 	if next := s.journal.Timer(wall); next > 0 {
@@ -281,29 +283,6 @@ func (s *Store) SpinHint(now int64) int64 {
 // fillPercent is how full the journal's ring is.
 func (s *Store) fillPercent() int64 { return 100 * s.journal.Fill() / s.journal.Capacity() }
 
-// noteUnflushed counts bytes that are acknowledged before they are flushed and
-// makes sure that the flush comes within the window.
-func (s *Store) noteUnflushed(p *Partition, n int64) {
-	s.unflushedBytes += n
-	if s.unflushedBytes >= writtenFlushBytes {
-		s.flushDue = true
-	}
-	when := s.loop.Now() + int64(writtenFlushInterval)
-	if p.class == ClassWritten && p.cfg.FlushInterval > 0 {
-		when = s.loop.Now() + int64(p.cfg.FlushInterval)
-		s.flushDue = s.flushDue || (p.cfg.FlushBytes > 0 && s.unflushedBytes >= p.cfg.FlushBytes)
-	}
-	if !s.flushTimer.Armed() || s.flushTimer.When() > when {
-		s.loop.Arm(&s.flushTimer, when)
-	}
-}
-
-// The window of class written where a topic does not say otherwise.
-const (
-	writtenFlushInterval = time.Second
-	writtenFlushBytes    = 64 << 20
-)
-
 type memoryTimer Store
 
 // Fire begins the journal write of what class memory has acknowledged.
@@ -315,65 +294,6 @@ type journalTimer struct{}
 
 // Fire does nothing; Finish follows.
 func (journalTimer) Fire(*shard.Timer, int64) {}
-
-type flushTimer Store
-
-// Fire begins the flush of what class written has acknowledged.
-func (t *flushTimer) Fire(*shard.Timer, int64) { t.flushDue = true }
-
-// exposed is an upper bound of what a power cut would take from a partition.
-func (s *Store) exposed(p *Partition) int64 {
-	if p.memory == 0 && s.unflushedBytes == 0 {
-		return 0
-	}
-	return s.unflushedBytes + s.memoryBytes
-}
-
-// busyCause says what an append was refused for.
-type busyCause uint8
-
-const (
-	busyMemory busyCause = iota
-	busyJournal
-	busyPending
-	busyReservation
-)
-
-func (s *Store) busy(cause busyCause) error {
-	switch cause {
-	case busyMemory:
-		s.stats.BusyMemory++
-	case busyJournal:
-		s.stats.BusyJournal++
-	case busyPending:
-		s.stats.BusyPending++
-	case busyReservation:
-		s.stats.BusyReservation++
-	default:
-		invariant.Violated("engine: a refusal has a known cause")
-	}
-	s.starved = true
-	return ErrBusy
-}
-
-// journalRefused turns a refusal of the journal into one of the store.
-func (s *Store) journalRefused(err error) error {
-	if err == journal.ErrFull {
-		return s.busy(busyJournal)
-	}
-	if s.failed != nil {
-		return s.failed
-	}
-	s.fail(err)
-	return s.failed
-}
-
-// roomMade notes that appends may be accepted again.
-func (s *Store) roomMade() { s.starved = false }
-
-// Starved reports whether appends are being refused for lack of room. It is
-// false again after progress that may have made room.
-func (s *Store) Starved() bool { return s.starved }
 
 // Usage is what a store holds at the moment.
 type Usage struct {

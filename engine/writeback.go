@@ -23,6 +23,7 @@ const (
 // markDirty notes that the journal's round lsn holds bytes of p that are not
 // flushed to its segment.
 func (s *Store) markDirty(p *Partition, lsn uint64) {
+	p.newestLSN = lsn
 	if p.dirtyLSN == 0 {
 		p.dirtyLSN = lsn
 	}
@@ -30,11 +31,13 @@ func (s *Store) markDirty(p *Partition, lsn uint64) {
 		s.dirty = append(s.dirty, p)
 		p.dirtyAt = len(s.dirty)
 	}
+	s.owe(p)
 }
 
 // markClean takes p off the list of dirty partitions.
 func (s *Store) markClean(p *Partition) {
 	p.dirtyLSN = 0
+	s.owe(p)
 	if p.dirtyAt == 0 {
 		return
 	}
@@ -49,7 +52,7 @@ func (s *Store) markClean(p *Partition) {
 // writeback gives work to idle writers: partitions that a checkpoint waits for
 // come first, then those with enough bytes.
 func (s *Store) writeback(now int64) {
-	if s.failed != nil || now < s.writeAfter {
+	if s.failed != nil || now < s.writeAfter || s.closing >= closeJournal {
 		return
 	}
 	for s.writersFree != nil && len(s.dirty) > 0 {
@@ -107,7 +110,7 @@ func (p *Partition) unwrittenBytes() int64 {
 // cleanChunks marks the chunks whose bytes are all in the file of seg.
 func (s *Store) cleanChunks(p *Partition, seg *segfile) {
 	for c := p.oldest; c != nil; c = c.next {
-		if c.seg == seg && c.end() > seg.written {
+		if c.seg.base > seg.base || c.seg == seg && c.end() > seg.written {
 			break
 		}
 		if c.clean || c.from == c.to {
@@ -145,9 +148,11 @@ func (s *Store) progressed(flushed uint64) {
 func (s *Store) writerDone(w *writer, p *Partition, err error) {
 	mode, captured := w.mode, w.captured
 	w.next, s.writersFree = s.writersFree, w
+	s.owe(p)
 	if p.dropped {
 		return
 	}
+	s.fullDisk = err != nil && aio.IsNoSpace(err)
 	if err != nil {
 		s.writeAfter = s.loop.Now() + int64(writeRetry)
 		s.stats.WriteErrors++

@@ -71,6 +71,7 @@ func (w *writer) start(p *Partition, mode writeMode) {
 		invariant.Violated("engine: one writer works on a partition")
 	}
 	p.writer = w
+	w.s.owe(p)
 	w.p, w.mode = p, mode
 	w.captured = w.s.journal.WrittenLSN()
 	w.segment()

@@ -80,9 +80,19 @@ func (r *recovery) segments(p *replayed, st *PartitionState) error {
 		}
 	}
 	if len(st.Segments) > 0 {
-		st.LogStart = max(st.LogStart, st.Segments[0].Base)
+		r.missing(p, st.LogStart, st.Segments[0].Base)
 	}
 	return nil
+}
+
+// missing reports that the oldest segments are gone, if the first one there is
+// begins at offset first. The log start stays where it was: a fetch below first is
+// answered with an error. Gaps between segments show when they are read.
+func (r *recovery) missing(p *replayed, start, first int64) {
+	if first > start && !p.rec.Epochs.AllowsGap(start, first) {
+		r.opts.Report("LOSS DETECTED: topic %s partition %d: no segment for offsets %d to %d",
+			p.info.Name, p.key.Partition, start, first-1)
+	}
 }
 
 // readLog reads a partition's batches from the one that contains offset from on.

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+)
+
+// ackDevice reports the device failed, as another shard would, when it hears of its
+// own ack.
+type ackDevice struct {
+	produced
+	r *rig
+}
+
+func (a *ackDevice) Appended(x *Append) {
+	a.done = true
+	a.r.device.Store(true)
+}
+
+// Another shard may find the device failed while acks of a round leave here. The
+// queue of appends that was being worked off lost count of itself, and the loop never
+// came back.
+func TestADeviceThatFailsWhileAcksLeave(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	p := r.part(r.topic(1, ClassFlushed), 0)
+	r.sendWait(p, 1, 100)
+	first := &ackDevice{r: r}
+	first.Part, first.Batch, first.Owner = p, testBatch(t, 1, 100), first
+	first.Header = mustCheck(t, first.Batch)
+	if err := p.store.Append(&first.Append); err != nil {
+		t.Fatal(err)
+	}
+	var rest []*produced
+	for range 5 { // in the same round
+		rest = append(rest, r.send(p, 1, 100))
+	}
+	r.until("acks", func() bool { return first.done && rest[4].done })
+	for i, a := range rest {
+		if !errors.Is(a.Err, ErrStorage) {
+			t.Fatalf("append %d behind the failure: error %v, class %v", i, a.Err, a.Class)
+		}
+	}
+	if err := p.store.Append(&rest[0].Append); !errors.Is(err, ErrStorage) {
+		t.Fatalf("append after the failure: %v", err)
+	}
+}
+
+// A writer that waits for its tail entry to be flushed hears nothing more of a
+// journal that has failed. It kept its partition from being dropped and the store
+// from ending.
+func TestAFailedJournalLetsWritersDropsAndTheEndGo(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	memory := r.part(r.topic(2, ClassMemory), 0)
+	p, s := r.part(r.topic(1, ClassFlushed), 0), r.shards[0].store
+	kept := r.sendWait(p, 2, 300)
+	r.sendWait(memory, 1, 100)
+	r.checkpointAll()
+	r.sendWait(p, 1, 100) // the block that is partly in the file has to be written again
+	r.run(5 * time.Millisecond)
+	stall := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "journal-*"})
+	s.checkpoint.begin()
+	r.until("a writer that waits", func() bool { return s.writersParked != nil })
+	r.sendWait(memory, 1, 100) // acknowledged, and never in the journal
+	r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "journal-*"}, Times: sim.Always})
+	stall.Release()
+	r.until("failure", func() bool { return s.Failed() != nil })
+	if got := r.readAll(p); string(got[kept.Base]) != string(kept.Batch) {
+		t.Fatal("what was durable cannot be read after the failure")
+	}
+	var dropped [2]dropped
+	s.Drop(p, &dropped[0])
+	s.Drop(memory, &dropped[1])
+	r.until("drops", func() bool { return dropped[0].done && dropped[1].done })
+	r.close()
+}
+
+// A store that fails while it ends was waiting for a last checkpoint that could not
+// come.
+func TestAStoreThatFailsWhileItEndsEnds(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	p, s := r.part(r.topic(1, ClassFlushed), 0), r.shards[0].store
+	r.sendWait(p, 2, 300)
+	r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "*.log"}, Times: sim.Always})
+	r.close()
+	if s.Failed() == nil {
+		t.Fatal("a segment that cannot be written is no failure")
+	}
+}
+
+// A full disk must not keep a store from ending: the journal has everything.
+func TestAStoreEndsOnAFullDisk(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	sent := []*produced{r.sendWait(r.part(id, 0), 2, 300)}
+	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Allocates, Path: "*.log"}, Times: sim.Always, Err: syscall.ENOSPC})
+	r.close()
+	if now := time.Duration(r.w.Now()); now > 30*time.Second {
+		t.Fatalf("it took until %v", now)
+	}
+	r.w.Crash(sim.KeepNone)
+	full.End()
+	r.start()
+	r.mustHold(r.part(id, 0), sent)
+}

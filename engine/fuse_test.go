@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// errBlown is what a start ends with when its fuse has blown.
+var errBlown = errors.New("the fuse has blown")
+
+// fuse ends a start after a number of steps, as a crash would: every turn of a
+// driver and every call of its filesystem is a step, and fails when none is left.
+// What is in flight then stays in flight for World.Crash or World.Kill to decide
+// about.
+type fuse struct {
+	left int
+	safe bool // the start is over
+}
+
+// step reports whether there is one left.
+func (f *fuse) step() error {
+	if f.safe {
+		return nil
+	}
+	if f.left--; f.left < 0 {
+		return errBlown
+	}
+	return nil
+}
+
+func (f *fuse) wrap(d aio.Driver) aio.Driver { return &fusedDriver{Driver: d, f: f} }
+
+type fusedDriver struct {
+	aio.Driver
+	f *fuse
+}
+
+func (d *fusedDriver) Poll(wait time.Duration) (int, error) {
+	if err := d.f.step(); err != nil {
+		return 0, err
+	}
+	return d.Driver.Poll(wait)
+}
+
+func (d *fusedDriver) FS() aio.FS { return &fusedFS{fs: d.Driver.FS(), f: d.f} }
+
+type fusedFS struct {
+	fs aio.FS
+	f  *fuse
+}
+
+func (s *fusedFS) do(call func() error) error {
+	if err := s.f.step(); err != nil {
+		return err
+	}
+	return call()
+}
+
+func (s *fusedFS) Open(path string, mode aio.OpenMode) (file aio.FSFile, err error) {
+	err = s.do(func() error { file, err = s.fs.Open(path, mode); return err })
+	if err != nil {
+		return nil, err
+	}
+	return &fusedFile{file: file, s: s}, nil
+}
+
+func (s *fusedFS) Rename(from, to string) error {
+	return s.do(func() error { return s.fs.Rename(from, to) })
+}
+func (s *fusedFS) Remove(path string) error { return s.do(func() error { return s.fs.Remove(path) }) }
+func (s *fusedFS) RemoveAll(path string) error {
+	return s.do(func() error { return s.fs.RemoveAll(path) })
+}
+func (s *fusedFS) Mkdir(path string) error { return s.do(func() error { return s.fs.Mkdir(path) }) }
+func (s *fusedFS) ReadDir(path string) (l []aio.DirEntry, err error) {
+	err = s.do(func() error { l, err = s.fs.ReadDir(path); return err })
+	return l, err
+}
+func (s *fusedFS) SyncDir(path string) error { return s.do(func() error { return s.fs.SyncDir(path) }) }
+func (s *fusedFS) Lock(path string) (f aio.FSFile, err error) {
+	err = s.do(func() error { f, err = s.fs.Lock(path); return err })
+	return f, err
+}
+func (s *fusedFS) Stat(path string) (i aio.FSInfo, err error) {
+	err = s.do(func() error { i, err = s.fs.Stat(path); return err })
+	return i, err
+}
+
+type fusedFile struct {
+	file aio.FSFile
+	s    *fusedFS
+}
+
+func (f *fusedFile) ReadAt(b []byte, off int64) (n int, err error) {
+	err = f.s.do(func() error { n, err = f.file.ReadAt(b, off); return err })
+	return n, err
+}
+
+func (f *fusedFile) WriteAt(b []byte, off int64) (n int, err error) {
+	err = f.s.do(func() error { n, err = f.file.WriteAt(b, off); return err })
+	return n, err
+}
+
+func (f *fusedFile) Close() error { return f.file.Close() }
+func (f *fusedFile) Size() (n int64, err error) {
+	err = f.s.do(func() error { n, err = f.file.Size(); return err })
+	return n, err
+}
+func (f *fusedFile) Sync() error { return f.s.do(f.file.Sync) }
+func (f *fusedFile) Truncate(size int64) error {
+	return f.s.do(func() error { return f.file.Truncate(size) })
+}
+func (f *fusedFile) Allocate(off, n int64) error {
+	return f.s.do(func() error { return f.file.Allocate(off, n) })
+}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/internal/invariant"
+)
+
+// Pressure on producers. Nothing grows: what does not fit is refused with ErrBusy,
+// and whoever was refused waits for Starved to end.
+//
+// Above fullFill the ring is given out more and more slowly, so that producers feel
+// a disk that does not keep up before the ring is full and they stop altogether:
+// behind each batch the next one waits for a time that grows with the batch and with
+// the fill.
+//
+// A part of the ring is kept for tail entries, without which a checkpoint could not
+// go on: a partition with a partial block in its file needs one before that block is
+// written again. What those could take that are dirty now is tailDebt, and twice
+// that stays free: once for the checkpoint under way, and once for the next, because
+// the first one frees nothing of what it writes itself.
+const (
+	// slowest is the wait behind each KiB when the ring is full.
+	slowest = 100 * time.Microsecond
+	// tailCost is the largest part of the ring that one tail entry takes: a round
+	// of its own of a block and what does not fit beside the header.
+	tailCost = 2 * aio.BlockSize
+)
+
+// busyCause says what an append was refused for.
+type busyCause uint8
+
+const (
+	busyMemory busyCause = iota
+	busyJournal
+	busyPending
+	busyReservation
+	busySlow
+)
+
+func (s *Store) busy(cause busyCause) error {
+	switch cause {
+	case busyMemory:
+		// What fills the memory may be partial blocks, which nothing but a
+		// checkpoint brings to the files.
+		s.stats.BusyMemory++
+		s.memoryDue = s.memoryDue || s.memory.len() > 0
+		s.checkpoint.pressed = s.checkpoint.pressed || len(s.dirty) > 0
+	case busyJournal:
+		s.stats.BusyJournal++
+		s.checkpoint.pressed = s.checkpoint.pressed || s.tailDebt > 0
+	case busyPending:
+		s.stats.BusyPending++
+	case busyReservation:
+		s.stats.BusyReservation++
+	case busySlow:
+		s.stats.BusySlow++
+	default:
+		invariant.Violated("engine: a refusal has a known cause")
+	}
+	s.starved = true
+	return ErrBusy
+}
+
+// journalRefused turns a refusal of the journal into one of the store.
+func (s *Store) journalRefused(err error) error {
+	if err == journal.ErrFull {
+		return s.busy(busyJournal)
+	}
+	if s.failed != nil {
+		return s.failed
+	}
+	s.fail(err)
+	return s.failed
+}
+
+// roomMade notes that appends may be accepted again.
+func (s *Store) roomMade() { s.starved = false }
+
+// Starved reports whether appends are being refused for lack of room. It is
+// false again after progress that may have made room.
+func (s *Store) Starved() bool { return s.starved }
+
+// ringHasRoom reports whether the ring can take a batch of n bytes beside what is
+// kept for tail entries.
+func (s *Store) ringHasRoom(n int) bool {
+	return s.tailDebt == 0 || s.journal.Free() >= 2*s.tailDebt+int64(n)
+}
+
+// owe brings up to date what p could take of the ring for a tail entry.
+func (s *Store) owe(p *Partition) {
+	var cost int64
+	if seg := p.unwritten; p.dirtyLSN != 0 && seg != nil && (p.writer != nil || seg.written%aio.BlockSize != 0) {
+		cost = tailCost
+	}
+	s.tailDebt += cost - p.tailCost
+	p.tailCost = cost
+}
+
+// slow reports whether the next batch has to wait because the ring is filling.
+func (s *Store) slow() bool { return s.slowUntil > s.loop.Now() }
+
+// slowDown makes the next batch wait behind one of n bytes.
+func (s *Store) slowDown(n int) {
+	over := s.fillPercent() - fullFill
+	if over <= 0 {
+		return
+	}
+	now := s.loop.Now()
+	s.slowUntil = max(s.slowUntil, now) + int64(slowest)*int64(n)/1024*over/(100-fullFill)
+	if s.slowUntil > now {
+		s.loop.Arm(&s.slowTimer, s.slowUntil)
+	}
+}
+
+type slowTimer Store
+
+// Fire lets producers try again.
+func (t *slowTimer) Fire(*shard.Timer, int64) { (*Store)(t).roomMade() }
