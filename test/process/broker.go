@@ -189,6 +189,18 @@ func (b *Broker) Stop(ctx context.Context) error {
 	return err
 }
 
+// Signal sends the process a signal. One that is gone gets none.
+func (b *Broker) Signal(s os.Signal) error {
+	if err := b.cmd.Process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Ended says how the process ended, as package os does: "exit status 0". It is
+// gone.
+func (b *Broker) Ended() string { return b.cmd.ProcessState.String() }
+
 // LogTail is the newest of what the broker has written to standard error.
 func (b *Broker) LogTail() string { return b.log.String() }
 
