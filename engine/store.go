@@ -26,7 +26,7 @@ type Store struct {
 	journal *journal.Journal
 	chunks  *chunkPool
 	entries *segment.EntryPool
-	pollFor int64 // nanoseconds
+	polling polling
 	parts   map[Key]*Partition
 	list    []*Partition // all partitions, for walks in bounded steps
 
@@ -90,13 +90,6 @@ type Store struct {
 
 	stats StoreStats
 }
-
-// The loop polls for a round in flight for pollFactor medians of the device, which
-// is about twice its 99th percentile, and at least defaultPoll nanoseconds.
-const (
-	pollFactor  = 4
-	defaultPoll = 400_000
-)
 
 // StoreOptions sizes a store. Zero fields take the defaults.
 type StoreOptions struct {
@@ -193,7 +186,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s := &Store{
 		opts: opts, loop: l, drv: l.Driver(), parts: map[Key]*Partition{},
 		entries: segment.NewEntryPool(16 << 20), deviceFailed: opts.DeviceFailed,
-		pollFor: defaultPoll,
+		polling: polling{longest: defaultPoll},
 	}
 	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
 	s.memoryTimer.Owner = (*memoryTimer)(s)
@@ -228,11 +221,6 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 func (s *Store) SetJournal(j *journal.Journal, checkpoint uint64) {
 	s.journal, s.checkpoint.seq = j, checkpoint
 }
-
-// SetDeviceTime tells the store how long the device takes to make a small write
-// durable, in nanoseconds (a median). The loop polls for a round that is in flight
-// for as long as nearly all of them take.
-func (s *Store) SetDeviceTime(median int64) { s.pollFor = max(defaultPoll, pollFactor*median) }
 
 // Stats returns the counters.
 func (s *Store) Stats() StoreStats { return s.stats }
@@ -269,15 +257,6 @@ func (s *Store) Finish(now int64) {
 	if s.closing != closeNot {
 		s.turnClose(wall)
 	}
-}
-
-// SpinHint is the time until which the loop had better poll: while a durable
-// round is in flight.
-func (s *Store) SpinHint(now int64) int64 {
-	if !s.journal.InFlight() {
-		return 0
-	}
-	return now + s.pollFor
 }
 
 // fillPercent is how full the journal's ring is.

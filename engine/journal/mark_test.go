@@ -132,6 +132,9 @@ func TestARoundDoesNotWaitForAMark(t *testing.T) {
 		b.add(100, NeedFlushed)
 		b.turn()
 		b.wantLog("dsync 1", "dsync 2", "dsync 3")
+		if n := b.j.InFlightBytes(); n != 2*BlockSize || b.j.Begun() != 3 {
+			t.Fatalf("%d bytes in flight after %d rounds", n, b.j.Begun())
+		}
 		b.add(100, NeedFlushed)
 		b.turn()
 		b.wantLog() // but it does wait for a round
@@ -141,8 +144,8 @@ func TestARoundDoesNotWaitForAMark(t *testing.T) {
 		}
 		b.run()
 		b.wantLog("dsync 4")
-		if b.j.FlushedLSN() != 4 || b.j.Stats().Marks != 1 {
-			t.Fatalf("flushed up to %d, %d marks", b.j.FlushedLSN(), b.j.Stats().Marks)
+		if b.j.FlushedLSN() != 4 || b.j.Stats().Marks != 1 || b.j.InFlightBytes() != 0 {
+			t.Fatalf("flushed up to %d, %d marks, %d bytes in flight", b.j.FlushedLSN(), b.j.Stats().Marks, b.j.InFlightBytes())
 		}
 	}
 }

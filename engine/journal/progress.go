@@ -12,6 +12,7 @@ import (
 type flying struct {
 	lsn, prev uint64
 	proof     uint64 // the flushed watermark in its header
+	size      int
 	dsync     bool
 	data      bool // holds more than marks and wraps
 	written   bool
@@ -26,6 +27,7 @@ type flight struct {
 	// do not count among these, nor do marks: a round does not wait for a mark
 	// that has just gone, though its acknowledgements do.
 	writes, rounds int
+	bytes          int // being written
 
 	// written and flushed are the watermarks. writtenData, flushedData are the
 	// newest rounds up to them that hold more than marks and wraps;
@@ -43,6 +45,7 @@ func (f *flight) push(r flying) uint64 {
 	f.ring[f.next%uint64(len(f.ring))] = r
 	f.next++
 	f.writes++
+	f.bytes += r.size
 	if r.data {
 		f.rounds++
 	}
@@ -101,6 +104,7 @@ func (j *Journal) wrote(s *slot, op *aio.Op) {
 	}
 	r := &j.flight.ring[s.flight%uint64(len(j.flight.ring))]
 	j.flight.writes--
+	j.flight.bytes -= r.size
 	if op.Err != nil {
 		j.writeFailed(op, s.lsn, r.dsync)
 	}

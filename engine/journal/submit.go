@@ -80,7 +80,7 @@ func (j *Journal) write(s *slot) {
 	how := j.how(s)
 	j.live.push(live{lsn: s.lsn, pos: s.pos, prevLSN: j.lastLSN, prevCRC: j.lastCRC})
 	s.flight = j.flight.push(flying{
-		lsn: s.lsn, prev: j.lastLSN, proof: h.FlushedLSN,
+		lsn: s.lsn, prev: j.lastLSN, proof: h.FlushedLSN, size: len(buf),
 		dsync: how != 0, data: s.data,
 	})
 	j.lastLSN, j.lastCRC = s.lsn, h.CRC
