@@ -191,9 +191,12 @@ func (b *Shard) recycle(rd *reading) {
 	rd.next, b.readings.free = b.readings.free, rd
 }
 
+// canStartHeld reports whether a reading that waited for pinned memory may begin.
+func (b *Shard) canStartHeld() bool { return !b.held.empty() && b.pinned < b.readings.pinLimit }
+
 // startHeld begins the readings that waited for pinned memory.
 func (b *Shard) startHeld() {
-	for n := 0; n < heldBudget && !b.held.empty() && b.pinned < b.readings.pinLimit; n++ {
+	for n := 0; n < heldBudget && b.canStartHeld(); n++ {
 		rd := b.held.pop().msg.body.(*reading)
 		rd.stage = readingParked
 		b.store.Read(&rd.read)

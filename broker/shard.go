@@ -137,8 +137,8 @@ func (b *Shard) Drain(int64) int {
 	if b.keeper != nil {
 		n += b.keeper.turn()
 	}
-	if b.canRetry() {
-		n++ // Finish retries some; no sleep before the next turn
+	if b.canRetry() || b.canStartHeld() {
+		n++ // Finish does some of it; no sleep before the next turn
 	}
 	return n
 }

@@ -157,10 +157,12 @@ func (s *member) listen() error {
 // Drain takes what has come from other shards and what connections have unread.
 func (s *member) Drain(now int64) int { return s.broker.Drain(now) + s.conns.Drain(now) }
 
-// Finish ends a turn: acks leave, rounds go, peers are told.
+// Finish ends a turn: rounds go, peers are told, acks leave. The broker comes first
+// because it answers too, and so that the device has its work before the acks take
+// their time in the kernel.
 func (s *member) Finish(now int64) {
-	s.conns.Finish(now)
 	s.broker.Finish(now)
+	s.conns.Finish(now)
 	for peers := s.n.mesh.Port(s.id).TakeSleepers(); !peers.Empty(); {
 		peer, rest := peers.Next()
 		peers = rest
