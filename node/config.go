@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -30,6 +31,20 @@ const (
 	MinJournalBytes = 1 << 20
 	// MaxShards is the largest number of shards.
 	MaxShards = 64
+	// messageShare is the part of the journal, one in so many, that a batch may
+	// take.
+	messageShare = 8
+	// minMessageBytes and maxMessageBytes bound the limit on batches. An answer
+	// to a fetch carries the batch that it is for, in a bounded number of pieces
+	// of the cache.
+	minMessageBytes, maxMessageBytes = 4 << 10, 8 << 20
+	// maxRecvBuffers is the largest receive pool of a shard.
+	maxRecvBuffers = 4096
+	// spareCacheBytes is what a shard's cache needs beside two of its largest
+	// batches: room for what other partitions hold of the pieces in which it is
+	// managed. A batch stays in the cache at least until the next one of its
+	// partition is there, because the block that both lie in is written once.
+	spareCacheBytes = 1 << 20
 	// defaultJournalMax and the divisors below make the default journal size.
 	defaultJournalMax   = 256 << 20
 	defaultJournalTotal = 512 << 20
@@ -45,7 +60,7 @@ type Config struct {
 	// Listen is the address of the native protocol, "host:port". Port 0 takes
 	// a free one. Default 127.0.0.1:7878.
 	Listen string
-	// Shards is the number of shards. Default: CPUs - 1, at least 1.
+	// Shards is the number of shards, 1 to MaxShards. Default 1.
 	Shards int
 	// CPUs are the CPUs that shards are pinned to, in order; empty: not pinned.
 	CPUs []int
@@ -56,13 +71,15 @@ type Config struct {
 	// Slots is the number of hash slots of a new data directory. Default 64.
 	Slots int
 	// JournalBytes is the size of each shard's journal. Default: the smallest
-	// of 256 MiB, 512 MiB / shards and 5 % of the filesystem, at least 8 MiB.
+	// of 256 MiB, 512 MiB / shards and 5 % of the filesystem, at least 8 MiB and
+	// eight times MaxMessageBytes.
 	JournalBytes int64
 	// CacheBytes is the memory for the newest bytes of partitions, all shards
-	// together. Default 128 MiB.
+	// together. Each shard has at least twice MaxMessageBytes and 1 MiB, whatever
+	// the sum. Default 128 MiB.
 	CacheBytes int64
-	// MaxMessageBytes is the largest batch of any topic. Default 1 MiB; at most
-	// an eighth of the journal.
+	// MaxMessageBytes is the largest batch of any topic, 4 KiB to 8 MiB and at
+	// most an eighth of the journal. Default 1 MiB.
 	MaxMessageBytes int
 	// MaxConnections bounds the connections of the node. Default 10000.
 	MaxConnections int
@@ -74,8 +91,8 @@ type Config struct {
 	DefaultPartitions int
 	// ShutdownTimeout bounds an orderly end. Default 30 s.
 	ShutdownTimeout time.Duration
-	// RecvBuffers is the number of receive buffers of a shard, 64 KiB each.
-	// Default 256.
+	// RecvBuffers is the number of receive buffers of a shard, 64 KiB each, a
+	// power of two up to 4096. Default 256.
 	RecvBuffers int
 	// Version is the program's version, which clients are told.
 	Version string
@@ -115,22 +132,47 @@ func defInt(p *int, v int) {
 
 // validate reports the first setting that cannot be used.
 func (c *Config) validate() error {
+	for _, v := range [...]struct {
+		name             string
+		value, low, high int64
+	}{
+		{"shards", int64(c.Shards), 1, MaxShards},
+		{"max message size", int64(c.MaxMessageBytes), minMessageBytes, maxMessageBytes},
+		{"max connections", int64(c.MaxConnections), 1, math.MaxInt32},
+		{"default partitions", int64(c.DefaultPartitions), 1, math.MaxInt32},
+		{"receive buffers", int64(c.RecvBuffers), 1, maxRecvBuffers},
+		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
+		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
+		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},
+	} {
+		if v.value < v.low || v.value > v.high {
+			return fmt.Errorf("%s: %d, expected %d to %d", v.name, v.value, v.low, v.high)
+		}
+	}
 	switch {
 	case c.Dir == "":
 		return fmt.Errorf("data directory: not set")
-	case c.Shards < 1 || c.Shards > MaxShards:
-		return fmt.Errorf("shards: %d, expected 1 to %d", c.Shards, MaxShards)
 	case c.JournalBytes != 0 && c.JournalBytes < MinJournalBytes:
 		return fmt.Errorf("journal size: %d bytes, expected at least %d", c.JournalBytes, MinJournalBytes)
 	case c.JournalBytes%aio.BlockSize != 0:
 		return fmt.Errorf("journal size: %d bytes, expected a multiple of %d", c.JournalBytes, aio.BlockSize)
-	case c.JournalBytes != 0 && int64(c.MaxMessageBytes) > c.JournalBytes/8:
-		return fmt.Errorf("max message size: %d bytes, expected at most an eighth of the journal, %d", c.MaxMessageBytes, c.JournalBytes/8)
+	case c.JournalBytes != 0 && int64(c.MaxMessageBytes) > c.JournalBytes/messageShare:
+		return fmt.Errorf("max message size: %d bytes, expected at most an eighth of the journal, %d", c.MaxMessageBytes, c.JournalBytes/messageShare)
+	case c.CacheBytes < c.leastCache():
+		return fmt.Errorf("cache size: %d bytes, expected at least %d", c.CacheBytes, c.leastCache())
+	case c.RecvBuffers&(c.RecvBuffers-1) != 0:
+		return fmt.Errorf("receive buffers: %d, expected a power of two", c.RecvBuffers)
 	case len(c.CPUs) > 0 && len(c.CPUs) < c.Shards:
 		return fmt.Errorf("CPUs: %d given for %d shards", len(c.CPUs), c.Shards)
 	}
 	return nil
 }
+
+// leastCache is the smallest cache of a shard, in bytes.
+func (c *Config) leastCache() int64 { return 2*int64(c.MaxMessageBytes) + spareCacheBytes }
+
+// shardCache is the size of a shard's cache in bytes.
+func (c *Config) shardCache() int64 { return max(c.CacheBytes/int64(c.Shards), c.leastCache()) }
 
 // journalBytes is the size of a shard's journal on a filesystem of the given size.
 func (c *Config) journalBytes(filesystem int64) int64 {
@@ -138,5 +180,6 @@ func (c *Config) journalBytes(filesystem int64) int64 {
 		return c.JournalBytes
 	}
 	n := min(int64(defaultJournalMax), defaultJournalTotal/int64(c.Shards), filesystem/defaultJournalPart)
-	return max(n, defaultJournalMin) &^ (aio.BlockSize - 1)
+	least := messageShare * int64(c.MaxMessageBytes)
+	return (max(n, defaultJournalMin, least) + aio.BlockSize - 1) &^ (aio.BlockSize - 1)
 }

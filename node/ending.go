@@ -1,8 +1,24 @@
 package node
 
-import "github.com/mqd-broker/mqd/engine/shard"
+import (
+	"fmt"
+	"time"
 
-// ending says how far a shard has come with its orderly end.
+	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/shard"
+)
+
+// order is what all shards are told to do. It only grows. Loops look at it once a
+// turn, so that telling them needs no room in an inbox and cannot be refused.
+type order = int32
+
+const (
+	orderServe order = iota
+	orderStop        // end in order
+	orderAbort       // end at once
+)
+
+// ending says how far a shard has come with its end.
 type ending uint8
 
 const (
@@ -10,50 +26,123 @@ const (
 	endingRequests        // what is in flight is finished, connections end
 	endingPeers           // until no shard can send this one a request any more
 	endingStore           // flush, last checkpoint, end of the journal
+	endingAborted         // connections are closed, nothing else is waited for
+	endingDone
 )
 
-// stop begins the shard's end.
-func (s *member) stop() {
-	s.post(func() {
-		if s.ending == endingNot {
-			s.ending = endingRequests
-			s.conns.Stop()
+var endingNames = [...]string{
+	endingNot:      "serving",
+	endingRequests: "finishing requests",
+	endingPeers:    "waiting for other shards",
+	endingStore:    "closing its log",
+	endingAborted:  "closing connections",
+	endingDone:     "done",
+}
+
+func (e ending) String() string { return endingNames[e] }
+
+const (
+	// endingTick is how often a shard that ends looks at what it waits for.
+	// Some of it happens on other shards and wakes nobody.
+	endingTick = time.Millisecond
+	// abortGrace is how long a shard that ends at once goes on turning, so that
+	// its peers see their connections closed.
+	abortGrace = 100 * time.Millisecond
+)
+
+// give tells all shards what to do.
+func (n *Node) give(o order) {
+	for {
+		old := n.order.Load()
+		if old >= o {
+			return
 		}
-	})
-}
-
-// abort ends the shard at once: it does not wait for what is in flight.
-func (s *member) abort() {
-	s.post(func() {
-		s.conns.Abort()
-		s.loop.Stop()
-	})
-}
-
-// post runs f on the shard's loop; a full inbox is emptied by the loop itself.
-func (s *member) post(f func()) {
-	task := shard.TaskFunc(func(*shard.Loop) { f() })
-	for s.loop.Post(task) != nil {
+		if n.order.CompareAndSwap(old, o) {
+			break
+		}
+	}
+	for _, s := range n.shards {
 		s.loop.Wake()
 	}
 }
 
-// end does the next step of the orderly end.
-func (s *member) end() {
+// obey does what the shard is told, once.
+func (s *member) obey(o order, now int64) {
+	s.order = o
+	switch {
+	case o == orderAbort:
+		s.n.cfg.Log.Warn("shard cut short", "shard", s.id, "while", s.ending.String(), "connections", s.conns.Outstanding().Conns,
+			"requests", s.broker.InFlight(), "log", s.logFailed())
+		s.ending, s.abortBy = endingAborted, now+int64(abortGrace)
+		s.conns.Abort()
+	case s.ending == endingNot:
+		s.ending = endingRequests
+		s.conns.Stop()
+	}
+}
+
+// end does the next step of the shard's end, and returns how much it found to do.
+func (s *member) end(now int64) int {
+	if !s.tick.Armed() {
+		s.loop.Arm(&s.tick, now+int64(endingTick))
+	}
+	n := s.n
 	switch s.ending {
 	case endingRequests:
-		if s.conns.Stopped() && s.broker.InFlight() == 0 {
-			s.ending = endingPeers
-			s.n.quiet.Add(1)
+		if !s.conns.Stopped() || s.broker.InFlight() != 0 {
+			return 0
 		}
+		s.ending = endingPeers
+		n.quiet.Add(1)
 	case endingPeers:
-		if int(s.n.quiet.Load()) == len(s.n.shards) {
-			s.ending = endingStore
+		// A connection that another shard has handed over may still be on its
+		// way here; it is closed when it arrives.
+		if int(n.quiet.Load()) != len(n.shards) || n.moving.Load() != 0 || !s.conns.Stopped() {
+			return 0
+		}
+		s.ending = endingStore
+		if s.logFailed() == nil {
 			s.store.Close()
 		}
 	case endingStore:
-		if s.store.Closed() {
-			s.loop.Stop()
+		// A log that has failed comes to no further end: what it still has in
+		// flight is the driver's to wait for.
+		err := s.logFailed()
+		if err == nil && !s.store.Closed() {
+			return 0
 		}
+		if err != nil {
+			n.note(fmt.Errorf("shard %d: the log has failed, the next start recovers: %w", s.id, err))
+		}
+		s.finish()
+	case endingAborted:
+		if !s.conns.Stopped() && now < s.abortBy {
+			return 0
+		}
+		s.finish()
 	}
+	return 1
 }
+
+// finish ends the loop after this turn.
+func (s *member) finish() {
+	s.ending = endingDone
+	s.loop.Disarm(&s.tick)
+	s.loop.Stop()
+}
+
+// logFailed is why the shard's log acknowledges nothing any more, nil while it
+// does. A flush that failed on another shard's journal is this one's failure too:
+// the device is the same.
+func (s *member) logFailed() error {
+	if err := s.store.Failed(); err != nil {
+		return err
+	}
+	if s.n.device.Load() {
+		return engine.ErrStorage
+	}
+	return nil
+}
+
+// Fire only ends the loop's sleep: the end goes on in every turn.
+func (s *member) Fire(*shard.Timer, int64) {}

@@ -36,12 +36,17 @@ type member struct {
 	stages  chan func(s *member) error
 	results chan error
 
+	over    atomic.Bool // the loop turns no more
+	order   order       // that it has obeyed
 	ending  ending
-	aborted bool
+	abortBy int64 // loop time, nanoseconds
+	tick    shard.Timer
 }
 
 func newMember(n *Node, id int) *member {
-	return &member{n: n, id: id, stages: make(chan func(s *member) error), results: make(chan error)}
+	s := &member{n: n, id: id, stages: make(chan func(s *member) error), results: make(chan error)}
+	s.tick.Owner = s
+	return s
 }
 
 // do has the shard's thread do f.
@@ -63,15 +68,29 @@ func (s *member) run() {
 		}
 		s.results <- f(s)
 	}
-	if s.drv != nil {
-		if err := s.drv.Close(); err != nil {
-			s.n.fail(fmt.Errorf("shard %d: close: %w", s.id, err))
-		}
+	// No driver closes while a loop turns that may still wake it. The first one
+	// holds the lock of the data directory, so it closes when the others have
+	// ended what they had in flight.
+	s.over.Store(true)
+	s.n.turning.Done()
+	s.n.turning.Wait()
+	if s.id == 0 {
+		s.n.closing.Wait()
+	} else {
+		defer s.n.closing.Done()
+	}
+	if s.drv == nil {
+		return
+	}
+	if err := s.drv.Close(); err != nil {
+		s.n.note(fmt.Errorf("shard %d: close: %w", s.id, err))
 	}
 }
 
+// serve turns the loop until it is told to end, or cannot go on.
 func (s *member) serve() {
 	if err := s.loop.Run(); err != nil {
+		s.n.cfg.Log.Error("shard failed", "shard", s.id, "error", err)
 		s.n.fail(fmt.Errorf("shard %d: %w", s.id, err))
 	}
 }
@@ -155,7 +174,18 @@ func (s *member) listen() error {
 }
 
 // Drain takes what has come from other shards and what connections have unread.
-func (s *member) Drain(now int64) int { return s.broker.Drain(now) + s.conns.Drain(now) }
+func (s *member) Drain(now int64) int {
+	work := 0
+	if o := s.n.order.Load(); o != s.order {
+		s.obey(o, now)
+		work++
+	}
+	work += s.broker.Drain(now) + s.conns.Drain(now)
+	if s.ending != endingNot {
+		work += s.end(now)
+	}
+	return work
+}
 
 // Finish ends a turn: rounds go, peers are told, acks leave. The broker comes first
 // because it answers too, and so that the device has its work before the acks take
@@ -163,13 +193,13 @@ func (s *member) Drain(now int64) int { return s.broker.Drain(now) + s.conns.Dra
 func (s *member) Finish(now int64) {
 	s.broker.Finish(now)
 	s.conns.Finish(now)
-	for peers := s.n.mesh.Port(s.id).TakeSleepers(); !peers.Empty(); {
+	// Connections that have ended gave back what they had of other shards.
+	port := s.n.mesh.Port(s.id)
+	port.Publish()
+	for peers := port.TakeSleepers(); !peers.Empty(); {
 		peer, rest := peers.Next()
 		peers = rest
 		s.n.shards[peer].loop.Wake()
-	}
-	if s.ending != endingNot {
-		s.end()
 	}
 }
 
@@ -182,5 +212,13 @@ type mover Node
 // Move implements conn.Mover.
 func (m *mover) Move(to int, st *conn.State) bool {
 	target := m.shards[to]
-	return target.loop.Post(shard.TaskFunc(func(*shard.Loop) { target.conns.Import(st) })) == nil
+	m.moving.Add(1)
+	err := target.loop.Post(shard.TaskFunc(func(*shard.Loop) {
+		target.conns.Import(st)
+		m.moving.Add(-1)
+	}))
+	if err != nil {
+		m.moving.Add(-1)
+	}
+	return err == nil
 }

@@ -15,8 +15,12 @@ import (
 	"github.com/mqd-broker/mqd/ringbuf"
 )
 
-// meshCredits is the number of requests that one shard may have at another.
-const meshCredits = 1024
+const (
+	// meshCredits is the number of requests that one shard may have at another.
+	meshCredits = 1024
+	// abortPatience is how long a stop at once waits for loops that do not turn.
+	abortPatience = 5 * time.Second
+)
 
 // Node is a running broker process.
 type Node struct {
@@ -31,12 +35,21 @@ type Node struct {
 	device   deviceFlag
 	addr     string
 	took     time.Duration
-	quiet    atomic.Int32 // shards that will send no more requests
 
-	ended sync.WaitGroup
-	mu    sync.Mutex
-	err   error         // the first failure of a shard
-	down  chan struct{} // closed when a shard has failed
+	order  atomic.Int32 // what shards are told; see order
+	quiet  atomic.Int32 // shards that will send no more requests
+	moving atomic.Int32 // connections on their way between shards
+
+	turning sync.WaitGroup // loops, and threads that have none yet
+	closing sync.WaitGroup // shards but the first that have not closed their drivers
+	ended   sync.WaitGroup // threads
+	done    chan struct{}  // closed when all have ended
+	mu      sync.Mutex
+	err     error // the first thing that went wrong
+	failed  sync.Once
+	down    chan struct{} // closed when a shard has failed
+
+	patience time.Duration // with loops that are told to end at once
 }
 
 // Start recovers the data directory and begins to serve. It returns when clients
@@ -48,7 +61,8 @@ func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
 	}
 	began := time.Now()
 	n := &Node{
-		cfg: cfg, platform: p, census: conn.NewCensus(cfg.MaxConnections), down: make(chan struct{}),
+		cfg: cfg, platform: p, census: conn.NewCensus(cfg.MaxConnections),
+		down: make(chan struct{}), done: make(chan struct{}), patience: abortPatience,
 		mesh: ringbuf.NewMesh[broker.Message](cfg.Shards, meshCredits),
 	}
 	n.shards = make([]*member, cfg.Shards)
@@ -57,10 +71,7 @@ func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
 	}
 	// Each stage is done by all shards, on their own threads, before the next
 	// begins: nothing is served before everything is recovered and durable.
-	for _, s := range n.shards {
-		n.ended.Add(1)
-		go s.run()
-	}
+	n.launch()
 	stages := []struct {
 		what string
 		do   func(ctx context.Context) error
@@ -86,6 +97,20 @@ func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
 	n.took = time.Since(began)
 	n.logStart()
 	return n, nil
+}
+
+// launch starts the shards' threads.
+func (n *Node) launch() {
+	n.ended.Add(len(n.shards))
+	n.turning.Add(len(n.shards))
+	n.closing.Add(len(n.shards) - 1)
+	for _, s := range n.shards {
+		go s.run()
+	}
+	go func() {
+		n.ended.Wait()
+		close(n.done)
+	}()
 }
 
 // all has every shard do f, each on its thread, and returns the first error.
@@ -144,7 +169,7 @@ func (n *Node) abandon() {
 	for _, s := range n.shards {
 		close(s.stages)
 	}
-	n.ended.Wait()
+	<-n.done
 }
 
 // Addr is the address that clients connect to.
@@ -156,44 +181,63 @@ func (n *Node) Failed() <-chan struct{} { return n.down }
 // RecoveryStats says what the start found and did.
 func (n *Node) RecoveryStats() recovery.Stats { return n.rec.Stats }
 
-// fail notes the failure of a shard.
-func (n *Node) fail(err error) {
+// note keeps the first thing that went wrong, for Stop to return.
+func (n *Node) note(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err == nil {
 		n.err = err
-		close(n.down)
 	}
 }
 
+// fail notes that a shard has stopped by itself.
+func (n *Node) fail(err error) {
+	n.note(err)
+	n.failed.Do(func() { close(n.down) })
+}
+
 // Stop ends the node in order: no more connections, what is in flight is
-// finished, everything is flushed and a last checkpoint written. When ctx ends
-// first it stops at once; the next start then recovers.
+// finished, everything is flushed and a last checkpoint written. When ctx or
+// Config.ShutdownTimeout ends first, or when a shard has failed, it stops at once;
+// the next start then recovers. A nil error says that the next start has nothing
+// to recover. Stop may be called again and from several goroutines.
 func (n *Node) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.ShutdownTimeout)
+	defer cancel()
 	n.broker.Quiesce()
-	for _, s := range n.shards {
-		s.stop()
-	}
-	done := make(chan struct{})
-	go func() {
-		n.ended.Wait()
-		close(done)
-	}()
+	n.give(orderStop)
 	select {
-	case <-done:
+	case <-n.done:
+	case <-n.down:
+		// The others may have requests at the shard that has failed, which
+		// nobody answers.
+		n.abort()
 	case <-ctx.Done():
-		for _, s := range n.shards {
-			s.abort()
-		}
-		<-done
-		n.fail(fmt.Errorf("stopped before everything was finished: %w", ctx.Err()))
+		n.note(fmt.Errorf("stopped before everything was finished: %w", ctx.Err()))
+		n.abort()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// Stats are the counters of a shard's loop.
+// abort ends all shards at once. It gives up on loops that do not turn any more.
+func (n *Node) abort() {
+	n.give(orderAbort)
+	patience := time.NewTimer(n.patience)
+	defer patience.Stop()
+	select {
+	case <-n.done:
+	case <-patience.C:
+		for _, s := range n.shards {
+			if !s.over.Load() {
+				n.note(fmt.Errorf("shard %d: its loop does not turn", s.id))
+			}
+		}
+	}
+}
+
+// LoopStats are the counters of a shard's loop.
 func (n *Node) LoopStats(shard int) *shard.Stats { return n.shards[shard].loop.Stats() }
 
 // Shards is the number of shards.
@@ -206,6 +250,9 @@ func (n *Node) logStart() {
 		"replayed", st.Replayed, "replayed_bytes", st.ReplayedBytes, "torn_tails", st.TornTails,
 		"damaged", st.Damaged, "gaps", st.Gaps,
 		"device", n.shards[0].timing.String(), "gomaxprocs", runtime.GOMAXPROCS(0))
+	if all := int64(len(n.shards)) * n.cfg.shardCache(); all > n.cfg.CacheBytes {
+		n.cfg.Log.Warn("cache enlarged to what the shards need at least", "configured", n.cfg.CacheBytes, "used", all)
+	}
 	for _, note := range n.shards[0].drv.Notes() {
 		n.cfg.Log.Warn(note)
 	}

@@ -129,7 +129,7 @@ var Only = []Rule{
 		Why: "the conformance suite is for the tests of drivers"},
 	{To: []string{"engine/aio/hostfs"}, From: []string{"uring", "engine/aio/portable", "bench", "cmd/mqd", "test/..."}, Tests: []string{"engine/aio/hostfs"},
 		Why: "it blocks: drivers' helpers use it, and tools that have no shard"},
-	{To: []string{"client"}, From: []string{"cmd/mqd", "bench", "test/..."}, Tests: []string{"net/native", "client"},
+	{To: []string{"client"}, From: []string{"cmd/mqd", "bench", "test/..."}, Tests: []string{"net/native", "client", "node"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},
 		Why: "the rules are for tests"},
