@@ -79,7 +79,8 @@ type session struct {
 // floorSize is the write of D: the smallest round.
 const floorSize = aio.BlockSize
 
-// settle is how long a broker is left alone before its idle time is measured.
+// settle is how long a broker is left alone before its idle time is measured, and
+// how long the machine's noise is. Where Long is shorter, that.
 const settle = time.Second
 
 // All measures the floors of the machine and a broker, which it starts, against
@@ -91,7 +92,7 @@ func All(ctx context.Context, p Platform, o AllOptions) (*Report, error) {
 	s := &session{p: p, o: o, rep: &Report{Host: machine.ReadHost("/", o.Dir, o.Interrupt, o.Revision)}}
 	o.Progress("machine: noise")
 	var err error
-	if s.rep.Jitter, err = MeasureJitter(ctx, p, o.Place(nil).Client(), time.Second); err != nil {
+	if s.rep.Jitter, err = MeasureJitter(ctx, p, o.Place(nil).Client(), min(settle, o.Long)); err != nil {
 		return nil, err
 	}
 	o.Progress("broker: start")
@@ -140,7 +141,7 @@ func (s *session) run(ctx context.Context, load Load) (*Result, error) {
 // idleCPU measures a broker that has nothing to do.
 func (s *session) idleCPU(ctx context.Context) (Row, error) {
 	s.o.Progress("broker: idle")
-	if err := sleep(ctx, settle); err != nil {
+	if err := sleep(ctx, min(settle, s.o.Long)); err != nil {
 		return Row{}, err
 	}
 	before, err := machine.CPUTime("/", s.broker.PID)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"slices"
@@ -12,6 +13,16 @@ import (
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/net/wire"
 )
+
+// asProgram in the environment makes the test binary the program itself: the one
+// that bench starts as a broker.
+const asProgram = "MQD_TEST_AS_PROGRAM"
+
+func init() {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+}
 
 // runBench runs a verb of bench and returns what it prints.
 func runBench(t *testing.T, args ...string) (string, error) {
@@ -102,6 +113,66 @@ func TestBenchMeasuresTheFloorsOfThisMachine(t *testing.T) {
 	}
 	if len(report.Disk) != 3 || report.Disk[1].Op != "dsync" || report.Host.Kernel == "" {
 		t.Errorf("%+v", report)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
+
+func TestBenchRunMeasuresABrokerOfItsOwn(t *testing.T) {
+	if _, err := newBenchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	t.Setenv(asProgram, "1")
+	dir := t.TempDir()
+	out, err := runBench(t, "run", "--dir", dir, "--class", "flushed,memory", "--messages", "300", "--duration", "1m", "--warmup", "0",
+		"--depth", "8", "--client", "block", "--repeat", "2", "-o", "json", "--", "--journal-size", "8MiB")
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	var report struct {
+		Cases []struct {
+			Rounds []struct{ Verdict string }
+			Result struct {
+				Class       string
+				Acked, Read int64
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	if len(report.Cases) != 2 || len(report.Cases[0].Rounds) != 2 || report.Cases[1].Result.Class != "memory" {
+		t.Fatalf("%s", out)
+	}
+	for _, c := range report.Cases {
+		if c.Result.Acked != 600 || c.Result.Read != 600 {
+			t.Errorf("class %s: %d acknowledged, %d read", c.Result.Class, c.Result.Acked, c.Result.Read)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
+
+func TestBenchAllPutsEveryFigureBesideItsBudget(t *testing.T) {
+	if _, err := newBenchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	t.Setenv(asProgram, "1")
+	dir := t.TempDir()
+	out, err := runBench(t, "all", "--dir", dir, "--rounds", "1", "--piece", "50ms", "--long", "200ms", "--", "--journal-size", "8MiB")
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, want := range []string{
+		"kernel", "noise", "flushed ack, 1 in flight, client poll, p50", "flushed ack, 1 in flight, client block, p99",
+		"memory ack, 1 in flight, client poll, p50", "flushed, 1 connection, 64 a frame", "64 partitions / 1",
+		"end to end, 100,000 msg/s", "idle broker, CPU", "DSYNC alone makes durable",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, error %v", left, err)
