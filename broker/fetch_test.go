@@ -255,6 +255,9 @@ func TestFetchesWaitForPinnedMemory(t *testing.T) {
 		if answered == 0 || answered == len(held) || owner.stats.PinWaits == 0 {
 			t.Fatalf("%d of %d are answered, %d had to wait", answered, len(held), owner.stats.PinWaits)
 		}
+		if n := r.node.Held(); n != len(held)-answered {
+			t.Errorf("%d fetches wait, expected %d", n, len(held)-answered)
+		}
 		r.shards[0].CancelFetch(&held[7].Fetch)
 		for i, f := range held {
 			r.until("answer", func() bool { return f.done > 0 })
@@ -263,6 +266,7 @@ func TestFetchesWaitForPinnedMemory(t *testing.T) {
 			}
 			r.shards[0].Release(&f.Fetch)
 		}
+		r.until("nobody waits", func() bool { return r.node.Held() == 0 })
 		r.mustBeHome()
 	})
 }

@@ -166,6 +166,7 @@ type Node struct {
 
 	image    atomic.Pointer[catalog.Image]
 	quiesced atomic.Bool
+	held     atomic.Int64
 
 	// From recovery, until the shards have taken it.
 	topics    *Topics
@@ -226,6 +227,11 @@ func (n *Node) AutoCreate() AutoCreate { return n.opts.AutoCreate }
 
 // Options are the node's options, with their defaults.
 func (n *Node) Options() Options { return n.opts }
+
+// Held is the number of fetches, on all shards, that wait for memory which answers
+// keep that have not been released: above 0, peers that do not take their answers
+// hold up others. Any goroutine may ask.
+func (n *Node) Held() int { return int(n.held.Load()) }
 
 // Quiesce begins the end: from now on produces and changes to topics are refused
 // with ShuttingDown; what is in flight is finished. See [Shard.InFlight].

@@ -194,6 +194,19 @@ func (b *Shard) recycle(rd *reading) {
 // canStartHeld reports whether a reading that waited for pinned memory may begin.
 func (b *Shard) canStartHeld() bool { return !b.held.empty() && b.pinned < b.readings.pinLimit }
 
+// showHeld tells the node how many readings wait here for memory that answers
+// keep.
+func (b *Shard) showHeld() {
+	n := b.held.n
+	if b.store.ColdWaiting() {
+		n++
+	}
+	if n != b.heldShown {
+		b.node.held.Add(int64(n - b.heldShown))
+		b.heldShown = n
+	}
+}
+
 // startHeld begins the readings that waited for pinned memory.
 func (b *Shard) startHeld() {
 	for n := 0; n < heldBudget && b.canStartHeld(); n++ {

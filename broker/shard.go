@@ -39,6 +39,8 @@ type Shard struct {
 	held     fifo  // readings that wait for pinned memory to be released
 	pinned   int64 // bytes of pieces lent
 
+	heldShown int // what the node has been told
+
 	steps stepList
 
 	keeper *keeper // of the catalog's shard; else nil
@@ -157,6 +159,7 @@ func (b *Shard) Finish(now int64) {
 		b.pump()
 	}
 	b.store.Finish(now)
+	b.showHeld()
 	b.port.Publish()
 	for s := b.port.TakeSleepers(); !s.Empty(); {
 		peer, rest := s.Next()

@@ -71,6 +71,10 @@ func (s *Store) coldNext() {
 	s.tryRead(r)
 }
 
+// ColdWaiting reports whether a read from a segment file waits because all buffers
+// for such reads hold answers that have not been released.
+func (s *Store) ColdWaiting() bool { return s.coldFirst != nil }
+
 func (s *Store) releaseCold(c *coldRead) {
 	c.seg.reads--
 	c.r, c.seg = nil, nil

@@ -158,10 +158,14 @@ func (s *member) openBroker() error {
 	n := s.n
 	s.broker = broker.NewShard(n.broker, s.loop, s.store, n.mesh.Port(s.id))
 	var err error
-	if s.conns, err = conn.NewServer(s.loop, n.census, (*mover)(n), n.connOptions()); err != nil {
+	opts := n.connOptions()
+	opts.Waiting = n.broker.Held
+	if s.conns, err = conn.NewServer(s.loop, n.census, (*mover)(n), opts); err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
-	s.native = native.NewServer(s.broker, s.conns, native.Options{Version: n.cfg.Version, IdleTimeout: n.cfg.IdleTimeout})
+	s.native = native.NewServer(s.broker, s.conns, native.Options{
+		Version: n.cfg.Version, IdleTimeout: n.cfg.IdleTimeout, MaxPinned: n.maxPinned(),
+	})
 	if s.door, err = s.native.Open(); err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}

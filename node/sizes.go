@@ -55,6 +55,14 @@ func (n *Node) brokerOptions() broker.Options {
 	return o
 }
 
+// maxPinned is how much memory the answers to one connection may keep: a small part
+// of what all may keep on a shard, so that it takes many peers that do not read to
+// hold up others until they give way.
+func (n *Node) maxPinned() int {
+	const most, least, share = 2 << 20, 256 << 10, 16
+	return int(min(most, max(least, n.cfg.shardCache()/share)))
+}
+
 func (n *Node) connOptions() conn.Options {
 	return conn.Options{MaxFrame: max(n.cfg.MaxMessageBytes+frameOverhead, wire.MaxFrameBeforeHello)}
 }

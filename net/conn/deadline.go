@@ -29,7 +29,7 @@ type watch struct {
 	// shedFrames and shedSends are how many connections may still be ended in
 	// this walk because others wait for the memory that they keep: as many as
 	// waited when it began.
-	shedFrames, shedSends int
+	shedFrames, shedSends, shedLends int
 }
 
 // Fire looks at a slice.
@@ -37,7 +37,10 @@ func (s *Server) Fire(_ *shard.Timer, now int64) {
 	w := &s.watch
 	if w.next == nil {
 		w.next, w.began = s.all.head, now
-		w.shedFrames, w.shedSends = s.slabs.waiters(), s.noSend.n
+		w.shedFrames, w.shedSends, w.shedLends = s.slabs.waiters(), s.noSend.n, 0
+		if s.opts.Waiting != nil {
+			w.shedLends = s.opts.Waiting()
+		}
 	}
 	for range watchSlice {
 		c := w.next
@@ -58,7 +61,7 @@ func (s *Server) Fire(_ *shard.Timer, now int64) {
 // check ends the connection if one of its deadlines has passed.
 func (c *Conn) check(now int64) {
 	o := &c.door.opts
-	if v := c.out.sending; v != nil && c.sendOverdue(now-v.since) {
+	if v := c.out.sending; v != nil && c.sendOverdue(v, now-v.since) {
 		c.fail(ReasonSlowReader)
 		return
 	}
@@ -82,10 +85,16 @@ func (c *Conn) check(now int64) {
 }
 
 // sendOverdue reports whether the send in flight has taken too long. While others
-// wait for send memory, peers that do not read give way.
-func (c *Conn) sendOverdue(took int64) bool {
-	if w := &c.srv.watch; took > int64(shedGrace) && c.out.bufs > 0 && w.shedSends > 0 {
+// wait for send memory, or for memory that was lent, peers that do not read give
+// way.
+func (c *Conn) sendOverdue(v *sending, took int64) bool {
+	w := &c.srv.watch
+	if took > int64(shedGrace) && c.out.bufs > 0 && w.shedSends > 0 {
 		w.shedSends--
+		return true
+	}
+	if took > int64(shedGrace) && v.lent && w.shedLends > 0 {
+		w.shedLends--
 		return true
 	}
 	return took > int64(c.door.opts.WriteTimeout)

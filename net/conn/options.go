@@ -33,6 +33,10 @@ type Options struct {
 	// MaxHandover bounds the unread bytes with which a connection may move to
 	// another shard; with more it stays. Default 256 KiB.
 	MaxHandover int
+	// Waiting tells how many wait for memory that was lent to answers; nil for
+	// never any. While there are some, connections that have not taken such an
+	// answer for a second give way.
+	Waiting func() int
 	// TurnFrames bounds the frames handed to protocols in one turn, and
 	// VisitFrames those of one connection before others have theirs. Defaults
 	// 4096 and 256.

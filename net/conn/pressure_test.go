@@ -365,6 +365,46 @@ func TestPeersThatDoNotReadGiveWayWhenSendMemoryIsUsedUp(t *testing.T) {
 	r.home()
 }
 
+func TestPeersThatDoNotTakeLentMemoryGiveWayToThoseWhoWait(t *testing.T) {
+	waiting := 0 // in the next walk over the connections
+	r := newRig(t, rigOptions{seed: 33, srv: conn.Options{Waiting: func() int {
+		n := waiting
+		waiting = 0
+		return n
+	}}})
+	slow := []*client{r.dialDeaf(), r.dialDeaf(), r.dialDeaf()}
+	for _, c := range slow {
+		for range 20 {
+			c.write(pieces(100_000))
+		}
+	}
+	written := r.dialDeaf() // waits with an answer that nobody has lent
+	for i := range 3000 {
+		written.write(frame('e', noise(200, i)))
+	}
+	r.settle()
+	closed := func() uint64 { return r.shards[0].srv.Counters().ClosedFor(conn.ReasonSlowReader) }
+	r.advance(5 * time.Second)
+	if n := closed(); n != 0 {
+		t.Fatalf("%d slow readers were closed, and nobody waits", n)
+	}
+	waiting = 2
+	r.advance(5 * time.Second)
+	if n := closed(); n != 2 {
+		t.Errorf("%d slow readers were closed, expected as many as waited", n)
+	}
+	waiting = 100
+	r.advance(5 * time.Second)
+	if n := closed(); n != 3 {
+		t.Errorf("%d slow readers were closed, expected those with lent memory", n)
+	}
+	if n := r.shards[0].proto.lent; n != 0 {
+		t.Errorf("%d lent answers did not come home", n)
+	}
+	r.closeAll()
+	r.home()
+}
+
 func TestOneSlowReaderLeavesSendMemoryForOthers(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 32, srv: conn.Options{SendBuffers: 32}, door: conn.DoorOptions{FrameLimit: 1 << 20, MaxOutput: 4 << 20}})
 	slow := r.dialDeaf()

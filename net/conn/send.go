@@ -12,6 +12,7 @@ type sending struct {
 	vec   [aio.MaxVec][]byte
 	extra [maxExtra]*sendBuf // hold spilled bytes, at the end of vec
 	n     int                // of them
+	lent  bool               // some of vec is somebody else's
 	since int64
 	next  *sending
 }
@@ -34,6 +35,7 @@ func (c *Conn) flush() {
 		if len(p.mem) > 0 {
 			v.vec[n] = p.mem
 			n++
+			v.lent = v.lent || p.kind == lent
 		}
 		o.flying++
 	}
@@ -170,6 +172,7 @@ func (c *Conn) freeSending(v *sending) {
 		c.putBuf(v.extra[i])
 		v.extra[i] = nil
 	}
+	v.lent = false
 	for i := range v.op.Vec {
 		v.vec[i] = nil
 	}
