@@ -58,6 +58,9 @@ func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.rng
 // deleted and another one created: what is read after every restart has a bound.
 const eraKills = 10
 
+// progressKills is how often a long run says how far it is.
+const progressKills = 25
+
 func TestCrashesTakeNothingThatWasPromised(t *testing.T) {
 	w := newWorld(t)
 	w.start(shardCounts[0])
@@ -69,6 +72,9 @@ func TestCrashesTakeNothingThatWasPromised(t *testing.T) {
 	for cycle := 0; w.report.kills < *cyclesFlag; cycle++ {
 		last = w.nextEnding(cycle, last)
 		w.endLife(last)
+		if last != orderly && w.report.kills%progressKills == 0 {
+			t.Logf("%d of %d kills", w.report.kills, *cyclesFlag)
+		}
 		w.start(shardCounts[w.life%len(shardCounts)])
 		if w.report.kills >= eraEnd && w.report.kills < *cyclesFlag {
 			eraEnd += eraKills
