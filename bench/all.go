@@ -79,6 +79,9 @@ type session struct {
 // floorSize is the write of D: the smallest round.
 const floorSize = aio.BlockSize
 
+// noisy is the share of time taken by others above which a report warns.
+const noisy = 0.05
+
 // settle is how long a broker is left alone before its idle time is measured, and
 // how long the machine's noise is. Where Long is shorter, that.
 const settle = time.Second
@@ -228,8 +231,8 @@ func (s *session) measureFloors(ctx context.Context, mode Idle, f *floors) error
 		return err
 	}
 	s.rep.Disk, s.rep.Network = append(s.rep.Disk, d), append(s.rep.Network, n)
-	f.disk = append(f.disk, Round{P50: d.Latency.P50, P99: d.Latency.P99})
-	f.net = append(f.net, Round{P50: n.RTT.P50, P99: n.RTT.P99})
+	f.disk = append(f.disk, newRound(d.Latency, s.o.Piece))
+	f.net = append(f.net, newRound(n.RTT, s.o.Piece))
 	return nil
 }
 
@@ -342,6 +345,9 @@ func (r *Report) Text() string {
 	var b strings.Builder
 	b.WriteString(r.Host.String())
 	fmt.Fprintf(&b, "noise    %s\n", r.Jitter)
+	if r.Jitter.Stolen > noisy {
+		fmt.Fprintf(&b, "         NOISY: other work takes the CPUs, and the figures tell of that as well\n")
+	}
 	fmt.Fprintf(&b, "threads  broker's shard and floors on CPU %s, client on CPU %s\n\n", cpuName(r.Placement.Server), cpuName(r.Placement.Client()))
 	b.WriteString("D: O_DIRECT+DSYNC write of 4 KiB, p50 or p99. P: TCP ping-pong in the same frames. J: the machine's own gaps, p99.\n" +
 		"Floors and broker in turn, medians over rounds; messages of 50-512 B, mean 180; microseconds.\n\n")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // Case is one load, measured several times in turn with others.
@@ -26,6 +27,15 @@ type Round struct {
 	P99     int64   `json:"p99_ns"`
 	Rate    float64 `json:"messages_per_second"`
 	Verdict Verdict `json:"verdict"`
+}
+
+// newRound takes the percentiles of a measurement of length d. One in which nothing
+// was finished took at least so long: zero would look like the best of all.
+func newRound(s Summary, d time.Duration) Round {
+	if s.Count == 0 {
+		return Round{P50: int64(d), P99: int64(d)}
+	}
+	return Round{P50: s.P50, P99: s.P99}
 }
 
 // Runner makes measurements; each is told the target and returns what it found.
@@ -55,7 +65,9 @@ func Interleave(ctx context.Context, run Runner, loads []Load, repeat int) ([]*C
 }
 
 func (c *Case) add(res *Result) {
-	c.Rounds = append(c.Rounds, Round{P50: res.Ack.P50, P99: res.Ack.P99, Rate: res.Rate, Verdict: res.Verdict})
+	r := newRound(res.Ack, res.Load.Duration)
+	r.Rate, r.Verdict = res.Rate, res.Verdict
+	c.Rounds = append(c.Rounds, r)
 	if c.Result == nil {
 		c.Result = res
 		return

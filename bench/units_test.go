@@ -264,6 +264,15 @@ func TestMediansAndPairs(t *testing.T) {
 	}
 }
 
+func TestARoundWithoutAnyAnswerIsNotTheBest(t *testing.T) {
+	if r := newRound(Summary{}, time.Second); r.P50 != int64(time.Second) || r.P99 != int64(time.Second) {
+		t.Errorf("%+v", r)
+	}
+	if r := newRound(Summary{Count: 1, P50: 5, P99: 7}, time.Second); r.P50 != 5 || r.P99 != 7 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestBudgetsSayWhetherAFigureIsWithin(t *testing.T) {
 	b := latencyBudget{[]term{{2, "D", 100_000}, {1, "P", 10_000}}, 100_000}
 	if b.total() != 310_000 || b.String() != "2 × D 100.0 + P 10.0 + 100" {
