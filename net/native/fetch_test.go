@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -114,9 +115,20 @@ func TestAHalfClosedClientGetsItsPollsAnswered(t *testing.T) {
 }
 
 func TestASlowReaderPinsLittleAndNobodyElseWaits(t *testing.T) {
-	r := newRig(t, rigOptions{seed: 45, native: native.Options{MaxPinned: 256 << 10}})
-	c, slow := r.dial(), r.dial()
-	id := c.create("t", 1)
+	for name, shards := range map[string]int{"local": 1, "remote": 2} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{seed: 45, shards: shards, native: native.Options{MaxPinned: 256 << 10}})
+			c := r.dial()
+			id := c.create("t", 1)
+			owner := r.node.ShardOf(broker.TopicID(id), 0)
+			slowReader(t, r, c, id, r.shards[(owner+1)%shards])
+		})
+	}
+}
+
+// slowReader has a client on shard s ask for more than it reads.
+func slowReader(t *testing.T, r *rig, c *client, id wire.TopicID, s *testShard) {
+	slow := r.dialShard(int32(s.loop.ID()))
 	b := records(0, values(50, 1000, 1)...)
 	for range 40 {
 		c.mustProduce(id, b)
@@ -127,7 +139,6 @@ func TestASlowReaderPinsLittleAndNobodyElseWaits(t *testing.T) {
 		sent = append(sent, slow.beginFetch(wire.FetchRequest{Topic: id, MaxBytes: 100 << 10}))
 	}
 	r.settle()
-	s := r.shards[0]
 	if n := s.tap.fetched - s.tap.released; n < 2 || n > 5 {
 		t.Errorf("%d answers keep memory of the engine", n)
 	}
@@ -146,6 +157,38 @@ func TestASlowReaderPinsLittleAndNobodyElseWaits(t *testing.T) {
 		if f := slow.fetched(corr); !bytes.Equal(f.Batches, want) {
 			t.Fatalf("answer %d has %d bytes, want %d", i, len(f.Batches), len(want))
 		}
+	}
+	r.home()
+}
+
+func TestParkedFetchesAreAllAnsweredAlsoIfTheBrokerIsBusyThen(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 51, native: native.Options{MaxPinned: 100 << 10}})
+	s := r.shards[0]
+	c := r.dial()
+	id := c.create("t", 1)
+	for range 10 {
+		c.mustProduce(id, records(0, values(50, 1000, 1)...))
+	}
+	c.stopReading()
+	var sent []uint32
+	for range 30 {
+		sent = append(sent, c.beginFetch(wire.FetchRequest{Topic: id, MaxBytes: 100 << 10}))
+	}
+	r.settle()
+	if n := r.count(native.Parks); n < 10 {
+		t.Errorf("%d answers are parked: the test shows nothing", n)
+	}
+	s.tap.busy = true
+	c.startReading()
+	busy := 0
+	for _, corr := range sent {
+		r.until("an answer", func() bool { s.tap.refuse(); return c.answered(corr) })
+		if f := c.fetched(corr); f.Code == wire.CodeBackpressure {
+			busy++
+		}
+	}
+	if busy < 10 {
+		t.Errorf("%d answers are Backpressure", busy)
 	}
 	r.home()
 }
@@ -241,7 +284,7 @@ func checkPlain(t *testing.T, c *client, req wire.FetchRequest, vs [][]byte) wir
 }
 
 func TestPlainAnswersForAPeerThatDoesNotReadAreBounded(t *testing.T) {
-	r := newRig(t, rigOptions{seed: 49, native: native.Options{MaxPinned: 256 << 10}})
+	r := newRig(t, rigOptions{seed: 49, chunks: 64 << 20, native: native.Options{MaxPinned: 256 << 10}})
 	c, slow := r.dial(), r.dial()
 	id := c.create("t", 1)
 	vs := values(600, 500, 1)

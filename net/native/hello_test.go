@@ -19,6 +19,9 @@ func TestHelloTellsWhatTheClientTalksTo(t *testing.T) {
 	if h != want {
 		t.Errorf("hello: %+v, want %+v", h, want)
 	}
+	if h := r.dialShard(0).hello; h != want || r.count(native.HandOvers) != 0 {
+		t.Errorf("the shard that it is on: %+v after %d moves", h, r.count(native.HandOvers))
+	}
 	r.home()
 }
 

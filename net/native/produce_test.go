@@ -60,6 +60,22 @@ func TestAPlainBatchIsProducedAsARecordBatch(t *testing.T) {
 	r.home()
 }
 
+func TestALargeBatchIsTakenUpToTheLimit(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 31})
+	c := r.dial()
+	id := c.create("t", 1)
+	for i, size := range []int{60_000, 65_500, 70_000, 200_000, rigBatch - 100} {
+		v := values(1, size, i)
+		if base := c.mustProduce(id, records(0, v...)); base != int64(i) {
+			t.Errorf("%d bytes: offset %d", size, base)
+		}
+		if got := messages(c.fetch(wire.FetchRequest{Topic: id, Offset: int64(i)}).Batches, int64(i)); len(got) != 1 || !bytes.Equal(got[0], v[0]) {
+			t.Errorf("%d bytes: come back differently", size)
+		}
+	}
+	r.home()
+}
+
 func TestAWrongBatchIsAnsweredAndTheConnectionStays(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 22})
 	c := r.dial()
@@ -200,6 +216,52 @@ func TestRequestsInFlightAreBoundedForTheShard(t *testing.T) {
 	if r.count(native.ShardWaits) == 0 {
 		t.Error("no wait was counted")
 	}
+	r.home()
+}
+
+func TestConnectionsThatWaitForTheShardAllGetTheirTurn(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 29, native: native.Options{MaxRequests: 1}})
+	s := r.shards[0]
+	c := r.dial()
+	id := c.create("t", 1)
+	var others []*client
+	for range 5 {
+		others = append(others, r.dial())
+	}
+	s.tap.hold = true
+	c.beginProduce(wire.ProduceRequest{Topic: id, Batch: records(0, values(1, 50, 1)...)})
+	r.settle()
+	var pings []uint32
+	for _, x := range others { // requests that end at once, and wake nobody by that
+		pings = append(pings, x.do(func(corr uint32) []byte { return wire.AppendPingRequest(nil, corr) }))
+	}
+	r.settle()
+	if others[0].answered(pings[0]) {
+		t.Error("a request was taken above the bound")
+	}
+	s.tap.let()
+	for i, x := range others {
+		x.wait(pings[i])
+	}
+	r.home()
+}
+
+func TestConnectionsThatWaitForTheShardCanEnd(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 30, native: native.Options{MaxRequests: 1}})
+	s := r.shards[0]
+	id := r.dial().create("t", 1)
+	s.tap.hold = true
+	for range 6 {
+		c := r.dial()
+		for range 3 {
+			c.beginProduce(wire.ProduceRequest{Topic: id, Batch: records(0, values(1, 50, 1)...)})
+		}
+	}
+	r.settle()
+	s.conns.Abort()
+	r.settle()
+	s.tap.let()
+	r.until("stopped", s.conns.Stopped)
 	r.home()
 }
 

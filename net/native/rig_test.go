@@ -57,6 +57,7 @@ type testShard struct {
 	tap    *tap
 	conns  *conn.Server
 	server *native.Server
+	port   *ringbuf.Port[broker.Message]
 	bufs   int
 	stuck  bool // refuses to take connections over
 }
@@ -64,8 +65,9 @@ type testShard struct {
 func (s *testShard) Drain(now int64) int { return s.broker.Drain(now) + s.conns.Drain(now) }
 
 func (s *testShard) Finish(now int64) {
-	s.conns.Finish(now)
 	s.broker.Finish(now)
+	s.conns.Finish(now)
+	s.port.Publish()
 }
 
 func (s *testShard) SpinHint(int64) int64 { return 0 }
@@ -76,11 +78,15 @@ func (s *testShard) Move(to int, st *conn.State) bool {
 	return !target.stuck && target.loop.Post(shard.TaskFunc(func(*shard.Loop) { target.conns.Import(st) })) == nil
 }
 
-// tap stands between the front door and the broker and can keep produces back.
+// tap stands between the front door and the broker. It can keep produces back, and
+// answer fetches late and with Busy.
 type tap struct {
 	*broker.Shard
 	hold     bool
 	produces []*broker.Produce
+	busy     bool
+	late     []*broker.Fetch
+	refused  map[*broker.Fetch]bool
 	released int
 	fetched  int
 }
@@ -95,12 +101,31 @@ func (b *tap) Produce(r *broker.Produce) {
 
 func (b *tap) Fetch(r *broker.Fetch) {
 	b.fetched++
+	if b.busy {
+		b.late = append(b.late, r)
+		return
+	}
 	b.Shard.Fetch(r)
 }
 
 func (b *tap) Release(r *broker.Fetch) {
 	b.released++
+	if b.refused[r] {
+		delete(b.refused, r)
+		return
+	}
 	b.Shard.Release(r)
+}
+
+// refuse answers the fetches that were kept back.
+func (b *tap) refuse() {
+	late := b.late
+	b.late = nil
+	for _, r := range late {
+		b.refused[r] = true
+		r.Code = broker.Busy
+		r.Owner.Fetched(r)
+	}
 }
 
 // let lets the produces go on that were kept back.
@@ -157,7 +182,8 @@ func (r *rig) start(o rigOptions) {
 	mesh := ringbuf.NewMesh[broker.Message](o.shards, 64)
 	r.addr = must(conn.Probe(first, "127.0.0.1:0"))
 	for i, s := range r.shards {
-		s.loop = shard.New(s.drv, shard.Options{ID: i, Sleep: mesh.Port(i).Sleep()})
+		s.port = mesh.Port(i)
+		s.loop = shard.New(s.drv, shard.Options{ID: i, Sleep: s.port.Sleep()})
 		s.loop.SetWorker(s)
 		store := must(engine.NewStore(s.loop, engine.StoreOptions{
 			Dir: rigDir, Shard: i, Shards: o.shards, Term: rec.Term, Node: rec.Node.ID, Slots: rec.Slots,
@@ -165,8 +191,8 @@ func (r *rig) start(o rigOptions) {
 		}))
 		j := must(recovery.OpenJournal(s.drv, rec, rigDir, i, o.journal, journal.Options{Observer: store, MaxBody: rigBatch}))
 		store.SetJournal(j, rec.Sequence[i])
-		s.broker = broker.NewShard(r.node, s.loop, store, mesh.Port(i))
-		s.tap = &tap{Shard: s.broker}
+		s.broker = broker.NewShard(r.node, s.loop, store, s.port)
+		s.tap = &tap{Shard: s.broker, refused: map[*broker.Fetch]bool{}}
 		s.bufs = s.drv.FreeBufs()
 		s.conns = must(conn.NewServer(s.loop, r.census, s, o.conns))
 		s.server = native.NewServer(s.tap, s.conns, o.native)

@@ -1,0 +1,4 @@
+package native
+
+// CodeOf is codeOf, for tests.
+var CodeOf = codeOf
