@@ -14,6 +14,7 @@ import (
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -179,6 +180,33 @@ func TestStopMayBeCalledAgainAndByMany(t *testing.T) {
 	home()
 }
 
+// TestTheDirectoryStaysLockedWhileAShardWrites lets the first shard, which holds the
+// lock, come to its end before another.
+func TestTheDirectoryStaysLockedWhileAShardWrites(t *testing.T) {
+	r := newRig(t, small(2))
+	n := r.n
+	hold := r.w.Hold(sim.Filter{Ops: sim.Writes | sim.Flushes, Driver: n.shards[1].drv})
+	done := make(chan error, 1)
+	go func() { done <- n.Stop(context.Background()) }()
+	hold.Wait(1)
+	eventually(t, "the first shard ends", n.shards[0].over.Load)
+	other := r.w.Driver(aio.Options{})
+	lock := func() error {
+		return aio.DoFile(other, &aio.FileOp{Kind: aio.FileLock, Path: rigDir + "/" + layout.LockFile})
+	}
+	if err := lock(); !errors.Is(err, aio.ErrLocked) {
+		t.Errorf("lock while a shard writes: %v", err)
+	}
+	hold.Release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	r.n = nil
+	if err := lock(); err != nil {
+		t.Errorf("lock after the end: %v", err)
+	}
+}
+
 // TestConnectionsThatMoveDuringTheEndAreClosed opens connections that are handed
 // over all the time while a node ends.
 func TestConnectionsThatMoveDuringTheEndAreClosed(t *testing.T) {
@@ -223,6 +251,35 @@ func TestConnectionsThatMoveDuringTheEndAreClosed(t *testing.T) {
 	home()
 }
 
+// TestTheEndWaitsForConnectionsOnTheirWay has a connection on its way between two
+// shards that have nothing else to do any more.
+func TestTheEndWaitsForConnectionsOnTheirWay(t *testing.T) {
+	r := newRig(t, small(2))
+	n := r.n
+	n.moving.Add(1)
+	done := make(chan error, 1)
+	go func() { done <- n.Stop(context.Background()) }()
+	eventually(t, "nothing else to do", func() bool { return n.quiet.Load() == 2 })
+	for range 20 {
+		for _, s := range n.shards {
+			turned := make(chan struct{})
+			if err := s.loop.Post(shard.TaskFunc(func(*shard.Loop) { close(turned) })); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-turned:
+			case <-n.done:
+				t.Fatal("the node has ended, the connection is forgotten")
+			}
+		}
+	}
+	n.moving.Add(-1)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	r.n = nil
+}
+
 func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout()
@@ -246,7 +303,9 @@ func (d brokenDriver) Poll(wait time.Duration) (int, error) {
 func TestAShardThatFailsEndsTheNode(t *testing.T) {
 	home := leak(t)
 	for _, failing := range []int{0, 1, 2} {
-		r := newMachine(t, small(3))
+		cfg := small(3)
+		cfg.ShutdownTimeout = time.Hour
+		r := newMachine(t, cfg)
 		var broken atomic.Bool
 		r.p.wrap = func(id int, d aio.Driver) aio.Driver {
 			if id == failing {
