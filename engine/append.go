@@ -104,7 +104,7 @@ func (s *Store) admit(p *Partition, a *Append) error {
 		return ErrClassTooWeak
 	case len(a.Batch) > p.cfg.MaxBatch:
 		return ErrTooLarge
-	case s.pendingFull() || p.class == ClassMemory && s.memory.full():
+	case s.pendingFull() || p.class == ClassMemory && s.memoryFull():
 		return s.busy(busyPending)
 	case s.slow():
 		return s.busy(busySlow)

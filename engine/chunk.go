@@ -72,6 +72,7 @@ type chunkPool struct {
 	hint   [chunkSizes]int
 	spare  *chunk // headers for reuse, linked by next
 	inUse  int    // units handed out
+	inFile int    // units of clean chunks among them
 	oldest *chunk
 	newest *chunk
 
@@ -112,41 +113,64 @@ func fits(w uint64, c sizeClass) uint64 {
 	return w & alignedStarts[c]
 }
 
-// get returns an empty chunk of class c, evicting clean chunks if it must; nil
-// when there is no memory.
-func (p *chunkPool) get(c sizeClass) *chunk {
+// get returns an empty chunk of class c, evicting clean chunks if it must, or of a
+// smaller class, down to least, where memory is short or in pieces; nil when there
+// is none. Before it takes a smaller one it evicts no more than a chunk takes; of
+// the smallest it evicts as many as it needs.
+func (p *chunkPool) get(c, least sizeClass) *chunk {
 	for {
 		if ch := p.take(c); ch != nil {
 			return ch
 		}
-		if !p.evictOldest() {
+		for freed := 0; freed < c.units() || c == least; {
+			slab, units := p.evictOldest()
+			if units == 0 {
+				break
+			}
+			if ch := p.cut(slab, c); ch != nil {
+				return ch
+			}
+			freed += units
+		}
+		if c == least {
 			return nil
 		}
+		c--
 	}
 }
 
 // take finds a free place without evicting.
 func (p *chunkPool) take(c sizeClass) *chunk {
 	n := len(p.slabs)
+	if p.inUse+c.units() > n*slabUnits {
+		return nil
+	}
 	for i := 0; i < n; i++ {
 		s := p.hint[c] + i
 		if s >= n {
 			s -= n
 		}
-		at := fits(p.free[s], c)
-		if at == 0 {
-			continue
+		if ch := p.cut(s, c); ch != nil {
+			return ch
 		}
-		p.hint[c] = s
-		unit := bits.TrailingZeros64(at)
-		p.free[s] &^= mask(c) << unit
-		p.inUse += c.units()
-		ch := p.header()
-		ch.class, ch.slab, ch.unit = c, int32(s), int32(unit)
-		ch.mem = p.slabs[s][unit*unitBytes : (unit+c.units())*unitBytes]
-		return ch
 	}
 	return nil
+}
+
+// cut takes a chunk of class c out of slab s, if it has room for one.
+func (p *chunkPool) cut(s int, c sizeClass) *chunk {
+	at := fits(p.free[s], c)
+	if at == 0 {
+		return nil
+	}
+	p.hint[c] = s
+	unit := bits.TrailingZeros64(at)
+	p.free[s] &^= mask(c) << unit
+	p.inUse += c.units()
+	ch := p.header()
+	ch.class, ch.slab, ch.unit = c, int32(s), int32(unit)
+	ch.mem = p.slabs[s][unit*unitBytes : (unit+c.units())*unitBytes]
+	return ch
 }
 
 func mask(c sizeClass) uint64 {
@@ -188,6 +212,7 @@ func (p *chunkPool) markClean(ch *chunk) {
 		return
 	}
 	ch.clean = true
+	p.inFile += ch.class.units()
 	ch.cleanPrev = p.newest
 	if p.newest != nil {
 		p.newest.cleanNext = ch
@@ -203,6 +228,7 @@ func (p *chunkPool) markDirty(ch *chunk) {
 		return
 	}
 	ch.clean = false
+	p.inFile -= ch.class.units()
 	if ch.cleanPrev != nil {
 		ch.cleanPrev.cleanNext = ch.cleanNext
 	} else {
@@ -217,16 +243,18 @@ func (p *chunkPool) markDirty(ch *chunk) {
 }
 
 // evictOldest frees the oldest clean chunk that nobody reads and that is the
-// oldest of its partition, so that a partition's chunks stay contiguous.
-func (p *chunkPool) evictOldest() bool {
+// oldest of its partition, so that a partition's chunks stay contiguous. It returns
+// the chunk's slab and its units, 0 if there is no such chunk.
+func (p *chunkPool) evictOldest() (slab, units int) {
 	for ch := p.oldest; ch != nil; ch = ch.cleanNext {
 		if ch.pins == 0 && ch.part.oldest == ch && ch.seg.written >= ch.spill {
+			slab, units = int(ch.slab), ch.class.units()
 			ch.part.dropOldest(p)
 			p.evictions++
-			return true
+			return slab, units
 		}
 	}
-	return false
+	return 0, 0
 }
 
 // size is the pool's size in bytes.
@@ -234,3 +262,7 @@ func (p *chunkPool) size() int64 { return int64(len(p.slabs)) * slabBytes }
 
 // used is the number of bytes handed out.
 func (p *chunkPool) used() int64 { return int64(p.inUse) * unitBytes }
+
+// unwritten is the number of bytes that cannot be had by evicting, because they
+// are not in a file yet.
+func (p *chunkPool) unwritten() int64 { return int64(p.inUse-p.inFile) * unitBytes }

@@ -6,9 +6,15 @@ import (
 	"github.com/mqd-broker/mqd/engine/layout"
 )
 
-// checkpointFill is the fill of the ring, in percent, at which a checkpoint
-// begins. Its target is everything written by then.
-const checkpointFill = 30
+// A checkpoint begins when the ring is filled up to latestFill percent, one percent
+// earlier for every fillStep dirty partitions, but not before earliestFill: late, so
+// that there are few of them, and early enough to be over before producers are
+// slowed. Its target is everything written by then.
+const (
+	latestFill   = 55
+	earliestFill = 25
+	fillStep     = 32
+)
 
 // capturePerTurn is the number of partitions recorded in a turn.
 const capturePerTurn = 256
@@ -49,7 +55,8 @@ type checkpointer struct {
 func (c *checkpointer) turn() {
 	switch c.stage {
 	case checkpointIdle:
-		if c.s.failed == nil && (c.reserve || c.pressed || c.s.fillPercent() >= checkpointFill) {
+		due := c.reserve || c.ringIsDue() || c.pressed && !c.s.writingBack()
+		if due && c.s.failed == nil {
 			c.begin()
 		}
 	case checkpointFlush:
@@ -60,13 +67,19 @@ func (c *checkpointer) turn() {
 	}
 }
 
+// ringIsDue reports whether the ring is so full that a checkpoint has to free it.
+func (c *checkpointer) ringIsDue() bool {
+	due := max(earliestFill, latestFill-c.s.dirty.n/fillStep)
+	return c.s.fillPercent() >= int64(due)
+}
+
 // begin starts a checkpoint unless one is under way.
 func (c *checkpointer) begin() {
 	if c.stage != checkpointIdle || c.s.failed != nil {
 		return
 	}
 	c.target = c.s.journal.WrittenLSN()
-	if c.reserve && !c.clean && !c.pressed && c.s.fillPercent() < checkpointFill {
+	if c.reserve && !c.clean && !c.pressed && !c.ringIsDue() {
 		c.target = 0 // only the reservations are wanted: nothing has to be flushed
 	}
 	c.pressed = false
@@ -79,12 +92,8 @@ func (c *checkpointer) flushedOne() {
 	if c.stage != checkpointFlush {
 		return
 	}
-	if c.target > 0 {
-		for _, p := range c.s.dirty {
-			if p.dirtyLSN <= c.target && !p.dropped {
-				return
-			}
-		}
+	if p := c.s.dirty.oldest(); p != nil && p.dirtyLSN <= c.target {
+		return
 	}
 	c.stage = checkpointCapture
 	c.at = 0
@@ -123,10 +132,8 @@ func (s *Store) slots() []checkpoint.Slot {
 // releasable is the newest LSN up to which nothing is needed from the journal.
 func (c *checkpointer) releasable() uint64 {
 	lsn := c.s.journal.WrittenLSN()
-	for _, p := range c.s.dirty {
-		if !p.dropped && p.dirtyLSN != 0 && p.dirtyLSN <= lsn {
-			lsn = p.dirtyLSN - 1
-		}
+	if p := c.s.dirty.oldest(); p != nil {
+		lsn = min(lsn, p.dirtyLSN-1)
 	}
 	return lsn
 }

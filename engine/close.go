@@ -36,7 +36,7 @@ func (s *Store) turnClose(wall int64) {
 		}
 	case closeJournal:
 		s.journal.Close(wall)
-		busy := s.writersBusy() > 0 || s.sealFirst != nil || s.opens != nil || s.checkpoint.stage == checkpointWrite
+		busy := s.writing > 0 || s.sealFirst != nil || s.opens != nil || s.checkpoint.stage == checkpointWrite
 		if s.journal.Idle() && !busy {
 			s.closing = closeDone
 		}
@@ -75,13 +75,4 @@ func (s *Store) lastCheckpoint(err error) {
 		s.stats.WriteErrors++
 	}
 	s.closing = closeJournal
-}
-
-// writersBusy is the number of writers at work.
-func (s *Store) writersBusy() int {
-	n := s.opts.Writers
-	for w := s.writersFree; w != nil; w = w.next {
-		n--
-	}
-	return n
 }

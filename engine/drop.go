@@ -18,6 +18,7 @@ func (s *Store) Drop(p *Partition, done DropDone) {
 	for r := p.waiters; r != nil; r = p.waiters {
 		s.finishRead(r, ErrDropped)
 	}
+	s.markClean(p)
 	s.dropping = append(s.dropping, p)
 	s.finishDrops()
 }

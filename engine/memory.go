@@ -37,9 +37,16 @@ func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) {
 	a.Owner.Appended(a)
 }
 
-// memoryLimit is the number of class memory batches that can wait for the
-// journal.
-const memoryLimit = 1 << 16
+// memoryLimit and memoryBacklog are the number of class memory batches that can
+// wait for the journal, and of bytes in them. A device that does not keep up must
+// not make the window large in which a kill takes what has been acknowledged.
+const (
+	memoryLimit   = 1 << 16
+	memoryBacklog = 16 << 20
+)
+
+// memoryFull reports whether no more batches of class memory can wait.
+func (s *Store) memoryFull() bool { return s.memory.full() || s.memoryBytes >= memoryBacklog }
 
 // memoryQueue is a bounded FIFO.
 type memoryQueue struct {
@@ -65,11 +72,16 @@ func (q *memoryQueue) drop() {
 	q.head++
 }
 
-// flushMemory moves queued batches into journal rounds until the queue is empty or
-// the journal is full. It reports whether the queue is empty.
+// memoryPiece is how much of the queue may be in the round that fills, in bytes: a
+// round that others wait for is not longer than that for the sake of a batch that
+// has been acknowledged, nor is a turn.
+const memoryPiece = 512 << 10
+
+// flushMemory moves queued batches into the round that fills, as many as may be. It
+// reports whether the queue is empty.
 func (s *Store) flushMemory() bool {
 	for s.memory.len() > 0 {
-		if !s.journalOldest(journal.NeedWritten) {
+		if s.journal.Backlog() > 0 || s.journal.FillingBytes() >= memoryPiece || !s.journalOldest(journal.NeedWritten) {
 			return false
 		}
 	}
@@ -93,8 +105,12 @@ func (s *Store) journalOldest(need journal.Need) bool {
 	p := u.part
 	lsn, err := s.journalBatch(p, u.base, s.gather(u), need)
 	if err != nil {
-		_ = s.journalRefused(err)
-		return false
+		if err != journal.ErrFull {
+			_ = s.journalRefused(err)
+		} else if s.tailsPress() {
+			s.checkpoint.pressed = true
+		}
+		return false // nobody was refused: it is tried again in every turn
 	}
 	s.slowDown(u.size)
 	s.markDirty(p, lsn)
@@ -108,7 +124,7 @@ func (s *Store) journalOldest(need journal.Need) bool {
 
 // gather returns the pieces of memory in which a queued batch lies.
 func (s *Store) gather(u *unjournaled) [][]byte {
-	c := u.part.chunkHolding(u.seg, u.pos)
+	c := u.part.unsavedHolding(u.seg, u.pos)
 	at, left := 0, u.size
 	if c != nil {
 		at = int(u.pos - c.pos)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sort"
+	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
@@ -72,12 +73,17 @@ type Partition struct {
 
 	oldest, newest *chunk
 	filling        *chunk    // the chunk that took the newest byte, if it is still there
-	growth         sizeClass // size of the next chunk
+	unsaved        *chunk    // oldest chunk with bytes that are not in its file; nil: none
+	growth         sizeClass // size of the newest chunk, if memory was not short
+	grownAt        int64     // when it got its first bytes, loop time in nanoseconds
 
 	newestLSN uint64 // newest round with bytes of this partition
 	dirtyLSN  uint64 // oldest round with bytes that are not flushed to a segment; 0: none
-	dirtyAt   int    // position in the store's list of dirty partitions plus one
-	tailCost  int64  // what a tail entry of this partition could take of the ring
+	dirtyPrev *Partition
+	dirtyNext *Partition
+	tailCost  int64 // what a tail entry of this partition could take of the ring
+	isReady   bool  // in the store's list of partitions with something to write
+	nextReady *Partition
 	writer    *writer
 	dirMade   bool
 	memory    int // entries of this partition that wait for the journal
@@ -191,14 +197,19 @@ func (p *Partition) segmentOf(offset int64) *segfile {
 // reports false, with nothing changed, when there is no memory. last is the chunk
 // behind which the new ones are, for dropAfter.
 func (p *Partition) room(n int) (last *chunk, ok bool) {
-	seg, last := p.active, p.newest
+	last = p.newest
 	have := 0
+	if last != nil && last.seg == p.active {
+		have = len(last.mem) - last.to
+	}
+	return last, have >= n || p.moreRoom(n, have)
+}
+
+// moreRoom adds chunks to those that have room for have bytes.
+func (p *Partition) moreRoom(n, have int) bool {
+	seg, last := p.active, p.newest
 	if last != nil {
-		if last.seg == seg {
-			have = len(last.mem) - last.to
-		}
 		last.pins++ // get evicts clean chunks, also of this partition
-		defer func() { last.pins-- }()
 	}
 	for have < n {
 		pos, from := seg.size, 0
@@ -208,44 +219,81 @@ func (p *Partition) room(n int) (last *chunk, ok bool) {
 			from = int(pos % unitBytes)
 			pos -= int64(from)
 		}
-		c := p.newChunk(n - have + from)
+		c := p.store.chunks.get(p.chunkClass(n-have+from, leastClass(n)), leastClass(n))
 		if c == nil {
-			p.dropAfter(last)
-			return last, false
+			break
 		}
 		c.part, c.seg, c.pos, c.from, c.to = p, seg, pos, from, from
 		c.firstPos = noBatch
 		p.linkChunk(c)
 		have += len(c.mem) - from
 	}
-	return last, true
-}
-
-// newChunk takes a chunk of the size that suits, or of a smaller one where memory
-// is short; nil when there is none. It is not so small that a batch of need bytes
-// would lie in too many pieces to be sent.
-func (p *Partition) newChunk(need int) *chunk {
-	for class := p.chunkClass(need); ; class-- {
-		if c := p.store.chunks.get(class); c != nil || class == 0 {
-			return c
-		}
-		if (class-1).bytes()*(MaxPieces/2) < need {
-			return nil
-		}
+	if last != nil {
+		last.pins--
 	}
+	if have < n {
+		p.dropAfter(last)
+	}
+	return have >= n
 }
 
-// chunkClass is the size of the next chunk: it grows from chunk to chunk while a
-// partition is busy, and is at least what is needed now.
-func (p *Partition) chunkClass(need int) sizeClass {
-	c := p.growth
+// leastClass is the smallest chunk for a batch of n bytes: in smaller ones it would
+// lie in too many pieces to be sent.
+func leastClass(n int) sizeClass {
+	c := sizeClass(0)
+	for c < largestClass && n > MaxPieces/2*c.bytes() {
+		c++
+	}
+	return c
+}
+
+// chunkClass is the size of the next chunk, for need bytes. It follows the pace of
+// the partition, is at least what is needed now, and, down to least, at most the
+// partition's share of two thirds of the memory: what dirty partitions hold may all be
+// unwritten at the same time.
+func (p *Partition) chunkClass(need int, least sizeClass) sizeClass {
+	c := sizeClass(0)
+	if p.newest != nil {
+		c = p.nextClass()
+	}
 	for c < largestClass && c.bytes() < need {
 		c++
 	}
-	if p.growth < largestClass {
-		p.growth++
+	share := p.store.chunks.size() * 2 / 3 / int64(1+p.store.dirty.n)
+	for c > least && int64(c.bytes()) > share {
+		c--
 	}
-	return c
+	return max(c, least)
+}
+
+// A chunk that lasted for less than growWithin is followed by a larger one, one
+// that lasted for more than shrinkAfter by a smaller one: a partition holds a few
+// seconds of what it gets.
+const (
+	growWithin  = int64(2 * time.Second)
+	shrinkAfter = int64(20 * time.Second)
+)
+
+// nextClass is the size that suits the pace of the partition.
+func (p *Partition) nextClass() sizeClass {
+	lasted := p.store.loop.Now() - p.grownAt
+	switch {
+	case lasted < growWithin && p.growth < largestClass:
+		return p.growth + 1
+	case lasted > shrinkAfter && p.growth > 0:
+		return p.growth - 1
+	}
+	return p.growth
+}
+
+// begun notes that c gets its first bytes.
+func (p *Partition) begun(c *chunk) {
+	if c.prev == nil {
+		p.growth = 0
+	} else {
+		p.growth = p.nextClass()
+	}
+	p.grownAt = p.store.loop.Now()
 }
 
 func (p *Partition) linkChunk(c *chunk) {
@@ -268,9 +316,6 @@ func (p *Partition) dropAfter(last *chunk) {
 		p.oldest = nil
 	}
 	p.newest = last
-	if last == nil {
-		p.growth = 0
-	}
 	for c != nil {
 		next := c.next
 		if c.to != c.from {
@@ -288,10 +333,12 @@ func (p *Partition) dropOldest(pool *chunkPool) {
 	if p.filling == c {
 		p.filling = nil
 	}
+	if p.unsaved == c {
+		p.unsaved = c.next
+	}
 	p.oldest = c.next
 	if p.oldest == nil {
 		p.newest = nil
-		p.growth = 0
 	} else {
 		p.oldest.prev = nil
 	}
@@ -315,6 +362,12 @@ func (p *Partition) copyIn(b []byte) int64 {
 	for len(b) > 0 {
 		c = p.fillable(c)
 		p.store.chunks.markDirty(c)
+		if c.from == c.to {
+			p.begun(c)
+		}
+		if p.unsaved == nil {
+			p.unsaved = c
+		}
 		n := copy(c.mem[c.to:], b)
 		c.to += n
 		c.spill = end
@@ -340,9 +393,10 @@ func (p *Partition) fillable(c *chunk) *chunk {
 	return c
 }
 
-// chunkHolding is the chunk that holds the byte of seg at pos, or nil.
-func (p *Partition) chunkHolding(seg *segfile, pos int64) *chunk {
-	return p.oldest.holding(seg, pos)
+// unsavedHolding is the chunk that holds the byte of seg at pos, which is not in
+// the file, or nil.
+func (p *Partition) unsavedHolding(seg *segfile, pos int64) *chunk {
+	return p.unsaved.holding(seg, pos)
 }
 
 // holding is the first chunk from c on that holds the byte of seg at pos, or nil.

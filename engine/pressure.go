@@ -48,10 +48,12 @@ func (s *Store) busy(cause busyCause) error {
 		// checkpoint brings to the files.
 		s.stats.BusyMemory++
 		s.memoryDue = s.memoryDue || s.memory.len() > 0
-		s.checkpoint.pressed = s.checkpoint.pressed || len(s.dirty) > 0
+		if s.memory.len() == 0 && s.dirty.n > 0 {
+			s.checkpoint.pressed = true
+		}
 	case busyJournal:
 		s.stats.BusyJournal++
-		s.checkpoint.pressed = s.checkpoint.pressed || s.tailDebt > 0
+		s.checkpoint.pressed = s.checkpoint.pressed || s.tailsPress()
 	case busyPending:
 		s.stats.BusyPending++
 	case busyReservation:
@@ -89,6 +91,10 @@ func (s *Store) Starved() bool { return s.starved }
 func (s *Store) ringHasRoom(n int) bool {
 	return s.tailDebt == 0 || s.journal.Free() >= 2*s.tailDebt+int64(n)
 }
+
+// tailsPress reports whether what is kept for tail entries leaves no room for a
+// batch.
+func (s *Store) tailsPress() bool { return !s.ringHasRoom(s.opts.MaxBatch) }
 
 // owe brings up to date what p could take of the ring for a tail entry.
 func (s *Store) owe(p *Partition) {

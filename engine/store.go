@@ -53,8 +53,9 @@ type Store struct {
 	flushTimer   shard.Timer
 	journalTimer shard.Timer
 
-	dirty         []*Partition
-	scan          int
+	dirty         dirtyList
+	ready         readyList
+	writing       int // writers at work
 	writersFree   *writer
 	writersParked *writer
 	writeAfter    int64
@@ -106,7 +107,8 @@ type StoreOptions struct {
 	// ColdReads is the number of reads from segment files at a time, 256 KiB of
 	// memory each. Default 16.
 	ColdReads int
-	// Writers is the number of partitions written at a time. Default 8.
+	// Writers is the number of partitions written at a time, most of them only for
+	// checkpoints. Default 32.
 	Writers int
 	// OpenFiles bounds the segment files that are open. Default 512.
 	OpenFiles int
@@ -143,6 +145,7 @@ type StoreStats struct {
 	BusyPending, BusyReservation   uint64
 	BusySlow                       uint64
 	TailEntries, SegmentBytes      uint64
+	SegmentWrites, SegmentFlushes  uint64
 	ColdReads, CorruptReads        uint64
 	ReadErrors, WriteErrors        uint64
 	SealedSegments, SealErrors     uint64
@@ -156,7 +159,7 @@ func (o StoreOptions) withDefaults() StoreOptions {
 		}
 	}
 	def(&o.ColdReads, 16)
-	def(&o.Writers, 8)
+	def(&o.Writers, 32)
 	def(&o.OpenFiles, 512)
 	def(&o.MaxBatch, 1<<20)
 	def(&o.MaxPending, 1<<16)
@@ -289,7 +292,7 @@ func (s *Store) Usage() Usage {
 	return Usage{
 		ChunkBytes: s.chunks.used(), ChunkLimit: s.chunks.size(),
 		PinnedPieces: s.pinned, WaitingReads: s.waitingReads,
-		PendingAppends: s.written.len() + s.flushing.len(), DirtyPartitions: len(s.dirty),
+		PendingAppends: s.written.len() + s.flushing.len(), DirtyPartitions: s.dirty.n,
 		OpenFiles: s.openFiles, MemoryBytes: s.memoryBytes,
 	}
 }

@@ -7,18 +7,72 @@ import (
 	"github.com/mqd-broker/mqd/engine/segment"
 )
 
-// Writeback paces the background writes by the fill of the journal's ring.
+// Writeback is paced by how full the journal's ring and the memory are.
 const (
-	// busyWriteBytes is what a partition gathers before it is written while
-	// the ring is nearly empty.
-	busyWriteBytes = 64 << 10
-	// idleFill and fullFill are the fills, in percent, below which writeback
-	// has the lowest priority and above which producers are slowed.
+	// idleFill and fullFill are the fills, in percent, up to which one writer
+	// brings full chunks to files, so that rounds have the device nearly for
+	// themselves, and from which on as many do as may.
 	idleFill, fullFill = 25, 75
-	// writeRetry is how long a partition waits after a write that found no
-	// space.
+	// lazyShare is the part of the writers, one in so many, that may. The others
+	// are for checkpoints, whose many small writes and flushes the kernel puts
+	// together when they come at the same time.
+	lazyShare = 4
+	// writeRetry is how long writing waits after a write that found no space.
 	writeRetry = 200 * time.Millisecond
 )
+
+// dirtyList holds the partitions with bytes that are not flushed to a segment, in
+// order of the oldest round that has such bytes: checkpoints begin at the front.
+type dirtyList struct {
+	first, last *Partition
+	n           int
+}
+
+// add enters p by its dirtyLSN. It is nearly always the last.
+func (l *dirtyList) add(p *Partition) {
+	after := l.last
+	for after != nil && after.dirtyLSN > p.dirtyLSN {
+		after = after.dirtyPrev
+	}
+	next := l.first
+	if after != nil {
+		next = after.dirtyNext
+		after.dirtyNext = p
+	} else {
+		l.first = p
+	}
+	if next != nil {
+		next.dirtyPrev = p
+	} else {
+		l.last = p
+	}
+	p.dirtyPrev, p.dirtyNext = after, next
+	l.n++
+}
+
+func (l *dirtyList) remove(p *Partition) {
+	if p.dirtyPrev != nil {
+		p.dirtyPrev.dirtyNext = p.dirtyNext
+	} else {
+		l.first = p.dirtyNext
+	}
+	if p.dirtyNext != nil {
+		p.dirtyNext.dirtyPrev = p.dirtyPrev
+	} else {
+		l.last = p.dirtyPrev
+	}
+	p.dirtyPrev, p.dirtyNext = nil, nil
+	l.n--
+}
+
+// oldest is the first partition that still counts, or nil.
+func (l *dirtyList) oldest() *Partition {
+	p := l.first
+	for p != nil && p.dropped {
+		p = p.dirtyNext
+	}
+	return p
+}
 
 // markDirty notes that the journal's round lsn holds bytes of p that are not
 // flushed to its segment.
@@ -26,98 +80,139 @@ func (s *Store) markDirty(p *Partition, lsn uint64) {
 	p.newestLSN = lsn
 	if p.dirtyLSN == 0 {
 		p.dirtyLSN = lsn
-	}
-	if p.dirtyAt == 0 {
-		s.dirty = append(s.dirty, p)
-		p.dirtyAt = len(s.dirty)
+		s.dirty.add(p)
 	}
 	s.owe(p)
 }
 
 // markClean takes p off the list of dirty partitions.
 func (s *Store) markClean(p *Partition) {
-	p.dirtyLSN = 0
-	s.owe(p)
-	if p.dirtyAt == 0 {
-		return
+	if p.dirtyLSN != 0 {
+		s.dirty.remove(p)
+		p.dirtyLSN = 0
 	}
-	last := s.dirty[len(s.dirty)-1]
-	s.dirty[p.dirtyAt-1] = last
-	last.dirtyAt = p.dirtyAt
-	s.dirty[len(s.dirty)-1] = nil
-	s.dirty = s.dirty[:len(s.dirty)-1]
-	p.dirtyAt = 0
+	s.owe(p)
 }
 
-// writeback gives work to idle writers: partitions that a checkpoint waits for
-// come first, then those with enough bytes.
+// flushedBelow notes that everything of p in rounds before lsn is flushed.
+func (s *Store) flushedBelow(p *Partition, lsn uint64) {
+	if p.dirtyLSN != 0 && p.dirtyLSN < lsn {
+		s.dirty.remove(p)
+		p.dirtyLSN = lsn
+		s.dirty.add(p)
+	}
+}
+
+// readyList holds partitions with something to write, first come first served.
+type readyList struct{ first, last *Partition }
+
+func (l *readyList) push(p *Partition) {
+	p.isReady = true
+	if l.last != nil {
+		l.last.nextReady = p
+	} else {
+		l.first = p
+	}
+	l.last = p
+}
+
+func (l *readyList) pop() *Partition {
+	p := l.first
+	if p != nil {
+		l.first = p.nextReady
+		if l.first == nil {
+			l.last = nil
+		}
+		p.isReady, p.nextReady = false, nil
+	}
+	return p
+}
+
+// consider enters a partition for writing if it has something to write.
+func (s *Store) consider(p *Partition) {
+	if !p.isReady && p.writer == nil && p.worthWriting() {
+		s.ready.push(p)
+	}
+}
+
+// worthWriting reports whether the journal has all of a chunk that the file has
+// not, or of a segment that can be sealed. What is less waits for more, or for a
+// checkpoint: then as much as possible goes with one write.
+func (p *Partition) worthWriting() bool {
+	if c := p.unsaved; c != nil && c.seg.safe >= c.pos+int64(len(c.mem)) {
+		return true
+	}
+	seg := p.unwritten
+	return seg != nil && seg.closed && !seg.sealed && seg.safe == seg.size
+}
+
+// writeback gives work to idle writers: what a checkpoint waits for comes first.
 func (s *Store) writeback(now int64) {
 	if s.failed != nil || now < s.writeAfter || s.closing >= closeJournal {
 		return
 	}
-	for s.writersFree != nil && len(s.dirty) > 0 {
-		p, mode := s.nextDirty()
+	for s.writersFree != nil {
+		p, mode := s.nextFlush(), writeAll
+		if p == nil && s.ready.first != nil && s.writing < s.lazyWriters() {
+			p, mode = s.nextReady(), writeChunks
+		}
 		if p == nil {
 			return
 		}
 		w := s.writersFree
 		s.writersFree, w.next = w.next, nil
+		s.writing++
 		w.start(p, mode)
 	}
 }
 
-// scanBudget bounds the partitions looked at per turn.
-const scanBudget = 256
+// writingBack reports whether writers are at work or have work.
+func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.first != nil }
 
-// nextDirty picks a partition to write, looking at a bounded number of them.
-func (s *Store) nextDirty() (*Partition, writeMode) {
-	lazy := s.checkpoint.target == 0
-	threshold := int64(busyWriteBytes)
-	if s.chunks.used() > s.chunks.size()/2 {
-		threshold = aio.BlockSize
+// lazyWriters is the number of writers that may be at work when no checkpoint
+// waits for them.
+func (s *Store) lazyWriters() int {
+	most := max(1, s.opts.Writers/lazyShare)
+	fill := max(s.fillPercent(), 100*s.chunks.unwritten()/s.chunks.size())
+	switch {
+	case fill >= fullFill || s.closing != closeNot:
+		return most
+	case fill <= idleFill:
+		return 1
 	}
-	for n := min(scanBudget, len(s.dirty)); n > 0; n-- {
-		if s.scan >= len(s.dirty) {
-			s.scan = 0
-		}
-		p := s.dirty[s.scan]
-		s.scan++
-		if p.writer != nil || p.dropped {
-			continue
-		}
-		if !lazy && p.dirtyLSN <= s.checkpoint.target {
-			return p, writeAll
-		}
-		if p.unwrittenBytes() >= threshold {
-			return p, writeBlocks
-		}
-	}
-	return nil, writeBlocks
+	return 1 + int(fill-idleFill)*(most-1)/(fullFill-idleFill)
 }
 
-// unwrittenBytes is how much the journal has and the files have not.
-func (p *Partition) unwrittenBytes() int64 {
-	var n int64
-	for seg := p.unwritten; seg != nil; seg = seg.next {
-		n += seg.safe - seg.written
-		if seg.closed && !seg.sealed && seg.safe == seg.size {
-			n += busyWriteBytes // sealing is work too
+// nextFlush picks a partition that a checkpoint waits for, or nil.
+func (s *Store) nextFlush() *Partition {
+	for p := s.dirty.first; p != nil && p.dirtyLSN <= s.checkpoint.target; p = p.dirtyNext {
+		if p.writer == nil && !p.dropped {
+			return p
 		}
 	}
-	return n
+	return nil
 }
 
-// cleanChunks marks the chunks whose bytes are all in the file of seg.
-func (s *Store) cleanChunks(p *Partition, seg *segfile) {
-	for c := p.oldest; c != nil; c = c.next {
-		if c.seg.base > seg.base || c.seg == seg && c.end() > seg.written {
-			break
-		}
-		if c.clean || c.from == c.to {
-			continue
-		}
+// nextReady takes a partition with something to write, or nil.
+func (s *Store) nextReady() *Partition {
+	p := s.ready.pop()
+	for p != nil && (p.writer != nil || p.dropped || !p.worthWriting()) {
+		p = s.ready.pop()
+	}
+	return p
+}
+
+// cleanChunks marks the chunks of p whose bytes are all in files.
+func (s *Store) cleanChunks(p *Partition) {
+	c := p.unsaved
+	for c != nil && c.from != c.to && c.end() <= c.seg.written {
 		s.chunks.markClean(c)
+		c = c.next
 	}
+	if c != nil && c.from == c.to { // room for what comes next
+		c = nil
+	}
+	p.unsaved = c
 	if s.starved {
 		s.roomMade()
 	}
@@ -148,10 +243,12 @@ func (s *Store) progressed(flushed uint64) {
 func (s *Store) writerDone(w *writer, p *Partition, err error) {
 	mode, captured := w.mode, w.captured
 	w.next, s.writersFree = s.writersFree, w
+	s.writing--
 	s.owe(p)
 	if p.dropped {
 		return
 	}
+	s.consider(p)
 	s.fullDisk = err != nil && aio.IsNoSpace(err)
 	if err != nil {
 		s.writeAfter = s.loop.Now() + int64(writeRetry)
@@ -164,7 +261,7 @@ func (s *Store) writerDone(w *writer, p *Partition, err error) {
 	if p.active.flushed == p.active.size && p.unwritten == p.active && p.memory == 0 {
 		s.markClean(p)
 	} else {
-		p.dirtyLSN = max(p.dirtyLSN, captured+1)
+		s.flushedBelow(p, captured+1)
 	}
 	s.checkpoint.flushedOne()
 }

@@ -30,8 +30,8 @@ const (
 type writeMode uint8
 
 const (
-	// writeBlocks writes full blocks only, without a flush.
-	writeBlocks writeMode = iota
+	// writeChunks writes full chunks only, without a flush.
+	writeChunks writeMode = iota
 	// writeAll writes the partial tail block too, and flushes.
 	writeAll
 )
@@ -181,24 +181,24 @@ func (w *writer) failedFile(op *aio.FileOp) {
 // data writes the next piece, or goes on to the flush.
 func (w *writer) data() {
 	seg := w.seg
-	stop := w.target
-	if w.mode == writeBlocks && !w.seal {
-		stop &^= aio.BlockSize - 1
-	}
-	if seg.written >= stop {
+	if seg.written >= w.target {
 		w.flush()
 		return
 	}
-	c := w.p.chunkHolding(seg, seg.written)
+	c := w.p.unsavedHolding(seg, seg.written)
 	if c == nil {
 		invariant.Violated("engine: bytes that are not in the file are in memory")
+	}
+	if w.mode == writeChunks && !w.seal && c.pos+int64(len(c.mem)) > w.target {
+		w.flush() // it still fills
+		return
 	}
 	block := seg.written &^ (aio.BlockSize - 1)
 	if seg.written != block && !w.tailDone {
 		w.rewrite(c, block)
 		return
 	}
-	w.piece(c, block, stop)
+	w.piece(c, block)
 }
 
 // rewrite prepares the rewriting of a block that is partly in the file: its old
@@ -248,12 +248,13 @@ func (w *writer) progressed(flushed uint64) bool {
 	return true
 }
 
-// piece writes from block, in chunk c, up to the end of the chunk or stop. A
-// partial block at the end goes through the bounce buffer, padded with zeros.
-func (w *writer) piece(c *chunk, block, stop int64) {
+// piece writes from block, in chunk c, up to the end of the chunk or of what is to
+// be written. A partial block at the end goes through the bounce buffer, padded
+// with zeros.
+func (w *writer) piece(c *chunk, block int64) {
 	w.step = writeData
 	at := int(block - c.pos)
-	end := min(stop, c.end())
+	end := min(w.target, c.end())
 	n := int(end - block)
 	buf := c.mem[at : at+n]
 	if whole := n &^ (aio.BlockSize - 1); whole > 0 {
@@ -276,7 +277,7 @@ func (w *writer) Complete(op *aio.Op) {
 	}
 	switch w.step {
 	case writeFill:
-		c := w.p.chunkHolding(w.seg, w.seg.written)
+		c := w.p.unsavedHolding(w.seg, w.seg.written)
 		copy(c.mem[:c.from], w.bounce)
 		c.from = 0
 		w.data()
@@ -286,7 +287,8 @@ func (w *writer) Complete(op *aio.Op) {
 			w.seg.writtenOffset = w.offset
 		}
 		w.s.stats.SegmentBytes += uint64(len(op.Buf))
-		w.s.cleanChunks(w.p, w.seg)
+		w.s.stats.SegmentWrites++
+		w.s.cleanChunks(w.p)
 		w.data()
 	case writeFlush:
 		w.flushed()
@@ -347,6 +349,7 @@ func (w *writer) sealed() {
 
 func (w *writer) flushed() {
 	seg := w.seg
+	w.s.stats.SegmentFlushes++
 	seg.flushed, seg.flushedOffset = w.target, w.offset
 	seg.writing = false
 	if seg.next != nil {
