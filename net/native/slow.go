@@ -1,6 +1,10 @@
 package native
 
-import "github.com/mqd-broker/mqd/net/wire"
+import (
+	"fmt"
+
+	"github.com/mqd-broker/mqd/net/wire"
+)
 
 // slowAnswer is an answer that is too long to be encoded on the loop. While it is
 // made its connection is not read, so that a connection has one at a time.
@@ -11,16 +15,27 @@ type slowAnswer struct {
 	out   []byte
 }
 
-// maxQuick is the estimated size, in bytes, up to which an answer is encoded on
-// the loop.
-const maxQuick = 16 << 10
+const (
+	// maxQuick is the estimated size, in bytes, up to which an answer is encoded
+	// on the loop.
+	maxQuick = 16 << 10
+	// maxAnswer is the estimated size, in bytes, above which no answer is made.
+	// Clients take no longer frame.
+	maxAnswer = 64 << 20
+)
 
 // reserve sets memory aside for an answer of an estimated size, or refuses the
-// request. What it has accepted must be answered by answer.
+// request. What it has accepted must be answered by answer. A request may name a
+// topic any number of times, so that what it asks for bounds nothing.
 func (p *peer) reserve(h wire.Header, size int) bool {
 	s := p.srv
 	if size <= maxQuick {
 		return true
+	}
+	if size > maxAnswer {
+		p.refuse(h, wire.CodeFrameTooLarge, fmt.Sprintf("the answer would have some %d bytes, the limit is %d: ask for less", size, maxAnswer))
+		p.c.Finish()
+		return false
 	}
 	used := s.slowBytes + s.conns.Spilled()
 	if used > 0 && used+size > s.opts.MaxSlowBytes {
