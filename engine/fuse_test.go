@@ -10,21 +10,26 @@ import (
 // errBlown is what a start ends with when its fuse has blown.
 var errBlown = errors.New("the fuse has blown")
 
-// fuse ends a start after a number of steps, as a crash would: every turn of a
-// driver and every call of its filesystem is a step, and fails when none is left.
-// What is in flight then stays in flight for World.Crash or World.Kill to decide
-// about.
+// fuse ends a start after a number of steps, as a crash would: every operation that is
+// submitted and every call of the filesystem is a step. When none is left nothing
+// works any more; the operation that was submitted last is in flight then, for
+// World.Crash or World.Kill to decide about.
 type fuse struct {
 	left int
 	safe bool // the start is over
+
+	removals bool // only the removals of files are steps
 }
 
-// step reports whether there is one left.
+// blown reports whether no step is left.
+func (f *fuse) blown() bool { return !f.safe && f.left < 0 }
+
+// step takes a step, if there is one left.
 func (f *fuse) step() error {
-	if f.safe {
-		return nil
+	if !f.safe {
+		f.left--
 	}
-	if f.left--; f.left < 0 {
+	if f.blown() {
 		return errBlown
 	}
 	return nil
@@ -37,9 +42,26 @@ type fusedDriver struct {
 	f *fuse
 }
 
+// submitted takes a step; whether one was left, the next Poll tells.
+func (f *fuse) submitted() {
+	if !f.removals {
+		_ = f.step()
+	}
+}
+
+func (d *fusedDriver) Submit(op *aio.Op) {
+	d.f.submitted()
+	d.Driver.Submit(op)
+}
+
+func (d *fusedDriver) SubmitFile(op *aio.FileOp) {
+	d.f.submitted()
+	d.Driver.SubmitFile(op)
+}
+
 func (d *fusedDriver) Poll(wait time.Duration) (int, error) {
-	if err := d.f.step(); err != nil {
-		return 0, err
+	if d.f.blown() {
+		return 0, errBlown
 	}
 	return d.Driver.Poll(wait)
 }
@@ -52,6 +74,13 @@ type fusedFS struct {
 }
 
 func (s *fusedFS) do(call func() error) error {
+	if s.f.removals {
+		return call()
+	}
+	return s.count(call)
+}
+
+func (s *fusedFS) count(call func() error) error {
 	if err := s.f.step(); err != nil {
 		return err
 	}
@@ -69,7 +98,9 @@ func (s *fusedFS) Open(path string, mode aio.OpenMode) (file aio.FSFile, err err
 func (s *fusedFS) Rename(from, to string) error {
 	return s.do(func() error { return s.fs.Rename(from, to) })
 }
-func (s *fusedFS) Remove(path string) error { return s.do(func() error { return s.fs.Remove(path) }) }
+func (s *fusedFS) Remove(path string) error {
+	return s.count(func() error { return s.fs.Remove(path) })
+}
 func (s *fusedFS) RemoveAll(path string) error {
 	return s.do(func() error { return s.fs.RemoveAll(path) })
 }

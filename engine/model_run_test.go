@@ -463,8 +463,9 @@ func (m *modelRun) restart(cut *bool) {
 		m.opts.roundBytes = int(min(int64(m.opts.roundBytes), m.opts.journal/8))
 		m.opts.journal = max(m.opts.journal, 8*int64(m.opts.maxBatch))
 	}
+	m.fuse = nil
 	for range m.rng.IntN(3) {
-		m.fuse = &fuse{left: m.rng.IntN(1 << m.rng.IntN(11))}
+		m.fuse = &fuse{left: m.rng.IntN(1 << m.rng.IntN(10))}
 		err := m.tryStart()
 		if err == nil {
 			break
@@ -480,7 +481,7 @@ func (m *modelRun) restart(cut *bool) {
 			m.opts.shards = 1 + m.rng.IntN(3)
 		}
 	}
-	if m.fuse == nil || m.fuse.left < 0 {
+	if m.fuse == nil || m.fuse.blown() {
 		m.fuse = nil
 		m.start()
 	} else {

@@ -114,7 +114,7 @@ func (r *rig) tryStart() error {
 	n := r.opts.shards
 	drivers := make([]aio.Driver, n)
 	for i := range drivers {
-		drivers[i] = r.w.Driver(aio.Options{ArenaBytes: 32<<20 + r.opts.chunks, RecvBuffers: 2})
+		drivers[i] = r.w.Driver(aio.Options{ArenaBytes: 12<<20 + 8*int64(r.opts.maxBatch) + r.opts.chunks, RecvBuffers: 2})
 		if r.fuse != nil {
 			drivers[i] = r.fuse.wrap(drivers[i])
 		}
@@ -320,26 +320,32 @@ func (r *rig) readAll(p *Partition) map[int64][]byte {
 		if f.Next <= at {
 			r.t.Fatalf("read at %d of %d: nothing, next %d", at, p.Durable(), f.Next)
 		}
-		var all []byte
-		for i := 0; i < f.N; i++ {
-			all = append(all, f.Pieces[i]...)
-		}
-		for len(all) > 0 {
-			b, rest, err := batch.Split(all)
-			if err != nil {
-				r.t.Fatalf("read at %d: %v", at, err)
-			}
-			h, err := batch.CheckStored(b)
-			if err != nil {
-				r.t.Fatalf("read at %d: %v", at, err)
-			}
-			got[h.BaseOffset] = append([]byte(nil), b...)
-			all = rest
-		}
+		r.split(f, got)
 		at = f.Next
 		p.store.Release(&f.Read)
 	}
 	return got
+}
+
+// split enters the batches of an answer into got.
+func (r *rig) split(f *reader, got map[int64][]byte) {
+	r.t.Helper()
+	var all []byte
+	for i := 0; i < f.N; i++ {
+		all = append(all, f.Pieces[i]...)
+	}
+	for len(all) > 0 {
+		b, rest, err := batch.Split(all)
+		if err != nil {
+			r.t.Fatalf("read at %d: %v", f.Offset, err)
+		}
+		h, err := batch.CheckStored(b)
+		if err != nil {
+			r.t.Fatalf("read at %d: %v", f.Offset, err)
+		}
+		got[h.BaseOffset] = append([]byte(nil), b...)
+		all = rest
+	}
 }
 
 // close ends all stores in order.

@@ -1,11 +1,11 @@
 package layout
 
 import (
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
 
@@ -19,14 +19,10 @@ const (
 	LockSuffix = ".lock"
 )
 
-// CheckpointPath names the two generations of a shard's checkpoint, which take
-// turns.
+// CheckpointPath names the file of a shard's checkpoint with a sequence number. Two
+// generations take turns.
 func CheckpointPath(dir string, shard int, seq uint64) string {
-	gen := "a"
-	if seq%2 == 1 {
-		gen = "b"
-	}
-	return filepath.Join(dir, CheckpointsDir, fmt.Sprintf("checkpoint-%d.%s", shard, gen))
+	return filepath.Join(dir, CheckpointsDir, checkpoint.FileName(uint16(shard), seq))
 }
 
 // JournalPath names a shard's journal.
@@ -40,21 +36,9 @@ func JournalLockPath(dir string, shard int) string { return JournalPath(dir, sha
 
 // ParseJournalName returns the shard of a journal's file name.
 func ParseJournalName(name string) (shard int, ok bool) {
-	return parseShard(strings.CutPrefix(name, "journal-"))
-}
-
-// ParseCheckpointName returns the shard of a checkpoint's file name.
-func ParseCheckpointName(name string) (shard int, ok bool) {
-	rest, ok := strings.CutPrefix(name, "checkpoint-")
-	if !ok || (!strings.HasSuffix(rest, ".a") && !strings.HasSuffix(rest, ".b")) {
-		return 0, false
-	}
-	return parseShard(rest[:len(rest)-2], true)
-}
-
-func parseShard(s string, found bool) (int, bool) {
-	n, err := strconv.Atoi(s)
-	if !found || err != nil || n < 0 || strconv.Itoa(n) != s {
+	rest, ok := strings.CutPrefix(name, "journal-")
+	n, err := strconv.Atoi(rest)
+	if !ok || err != nil || n < 0 || strconv.Itoa(n) != rest {
 		return 0, false
 	}
 	return n, true

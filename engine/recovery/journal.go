@@ -67,6 +67,16 @@ func openRegion(d aio.Driver, region *journal.FileRegion, res *journal.Result, o
 	if err != nil {
 		return nil, err
 	}
+	// Before anybody forgets what those rounds speak of (a deleted topic), no start
+	// may find them again.
 	j.Release(res.LastLSN)
+	for j.Released() < res.LastLSN {
+		if _, err := d.Poll(groupWait); err != nil {
+			return nil, err
+		}
+		if err := j.Err(); err != nil {
+			return nil, err
+		}
+	}
 	return j, nil
 }

@@ -3,7 +3,7 @@ package recovery
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
@@ -14,8 +14,10 @@ import (
 // makeDurable flushes everything that has been written and lists every
 // partition's segments.
 func (r *recovery) makeDurable() error {
-	if err := r.flushAll(); err != nil {
-		return err
+	for _, step := range []func() error{r.flushAll, r.closeFiles, r.syncDirs} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	for _, p := range r.sorted() {
 		if err := r.finishPartition(p); err != nil {
@@ -26,20 +28,6 @@ func (r *recovery) makeDurable() error {
 }
 
 func (r *recovery) finishPartition(p *replayed) error {
-	if p.open {
-		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSync, File: p.file}); err != nil {
-			return err
-		}
-		p.open = false
-		if err := aio.CloseFile(r.d, p.file); err != nil {
-			return err
-		}
-	}
-	if p.touched {
-		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSyncDir, Path: p.dir}); err != nil {
-			return err
-		}
-	}
 	st := &PartitionState{
 		Key: p.key, Class: layout.Class(p.rec.Class), LogStart: p.rec.LogStart, NextOffset: p.next,
 		MaxTimestamp: p.rec.MaxTimestamp, AppendTime: p.rec.NewestAppend,
@@ -155,6 +143,7 @@ func (r *recovery) readSegment(p *replayed, base, from int64, each func(b []byte
 // partition, and the first shard's knows it as this start does.
 func (r *recovery) writeCheckpoints() error {
 	r.out.Partitions = make([][]*PartitionState, r.opts.Shards)
+	r.out.Sequence = make([]uint64, r.opts.Shards)
 	var all checkpoint.Writer
 	all.Begin(r.slotsOf(0))
 	own := make([]checkpoint.Writer, r.opts.Shards)
@@ -184,17 +173,55 @@ func (r *recovery) writeCheckpoints() error {
 			return err
 		}
 	}
+	return r.emptyStale()
+}
+
+// stale are the shards of earlier runs that no longer exist.
+func (r *recovery) stale() []int {
+	var list []int
+	for shard := range r.ckpts {
+		if shard >= r.opts.Shards {
+			list = append(list, shard)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// emptyStale writes checkpoints without partitions for shards that no longer exist:
+// their old ones need their journals, and a start that dies while it removes both
+// must not leave one that misses the other.
+func (r *recovery) emptyStale() error {
+	for _, shard := range r.stale() {
+		var none checkpoint.Writer
+		none.Begin(nil)
+		if err := r.writeCheckpoint(shard, &none); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
+// writeCheckpoint writes the next checkpoint of a shard. It belongs to the shard's
+// journal, if there is one; it has no incarnation, because it does without it.
 func (r *recovery) writeCheckpoint(shard int, w *checkpoint.Writer) error {
-	r.out.Sequence[shard]++
+	c := r.checkpointOf(shard)
+	c.sequence++
+	r.ckpts[shard] = c
+	if shard < r.opts.Shards {
+		r.out.Sequence[shard] = c.sequence
+	}
 	h := checkpoint.Header{
 		Node: r.out.Node.ID, Shard: uint16(shard), Shards: uint16(r.opts.Shards),
-		Sequence: r.out.Sequence[shard], LSN: r.tailOf(shard) + 1, Wall: r.d.Clock().Wall(),
+		Sequence: c.sequence, LSN: 1, Wall: r.d.Clock().Wall(),
 		Boot: r.out.Identity.BootID, Mount: r.out.Identity.Mount, Device: r.out.Identity.Device,
 	}
-	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.opts.Dir, shard, h.Sequence), w.Finish(&h))
+	for _, j := range r.journals {
+		if j.shard == shard {
+			h.Journal, h.LSN = j.result.Anchor.UUID, j.result.LastLSN+1
+		}
+	}
+	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.opts.Dir, shard, c.sequence), w.Finish(&h))
 }
 
 func (r *recovery) slotsOf(shard int) []checkpoint.Slot {
@@ -207,52 +234,55 @@ func (r *recovery) slotsOf(shard int) []checkpoint.Slot {
 	return slots
 }
 
-// tailOf is the newest LSN of a shard's journal.
-func (r *recovery) tailOf(shard int) uint64 {
-	if res := r.out.Journals[shard]; res != nil {
-		return res.LastLSN
-	}
-	return 0
-}
-
 // removeStale removes checkpoints and journals of shards that no longer exist,
-// and leftovers.
+// and leftovers. The newest checkpoint of a shard goes last: it alone does without
+// the journal.
 func (r *recovery) removeStale() error {
 	for _, j := range r.journals {
 		if err := j.region.Close(); err != nil {
 			return err
 		}
 	}
+	for _, shard := range r.stale() {
+		seq := r.ckpts[shard].sequence
+		for _, path := range []string{
+			layout.JournalPath(r.opts.Dir, shard), layout.JournalLockPath(r.opts.Dir, shard),
+			layout.CheckpointPath(r.opts.Dir, shard, seq-1), layout.CheckpointPath(r.opts.Dir, shard, seq),
+		} {
+			if err := r.fs.Remove(path); err != nil {
+				return err
+			}
+			if err := r.fs.SyncDir(filepath.Dir(path)); err != nil {
+				return err
+			}
+		}
+	}
 	for _, sub := range []string{layout.CheckpointsDir, layout.JournalsDir, layout.TopicsDir} {
-		if err := r.removeIn(sub); err != nil {
+		if err := r.removeLeftovers(r.path(sub)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *recovery) removeIn(sub string) error {
-	entries, err := r.fs.ReadDir(r.path(sub))
+// removeLeftovers removes what interrupted writes and removals have left.
+func (r *recovery) removeLeftovers(dir string) error {
+	entries, err := r.fs.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	removed := false
 	for _, e := range entries {
-		shard, ok := layout.ParseCheckpointName(e.Name)
-		if !ok {
-			shard, ok = layout.ParseJournalName(strings.TrimSuffix(e.Name, layout.LockSuffix))
-		}
-		stale := ok && shard >= r.opts.Shards
-		if !stale && !aio.IsTemp(e.Name) && !segment.IsDeleted(e.Name) {
+		if !aio.IsTemp(e.Name) && !segment.IsDeleted(e.Name) {
 			continue
 		}
 		removed = true
-		if err := r.fs.RemoveAll(filepath.Join(r.path(sub), e.Name)); err != nil {
+		if err := r.fs.RemoveAll(filepath.Join(dir, e.Name)); err != nil {
 			return err
 		}
 	}
 	if !removed {
 		return nil
 	}
-	return r.fs.SyncDir(r.path(sub))
+	return r.fs.SyncDir(dir)
 }

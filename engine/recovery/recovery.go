@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sort"
@@ -80,6 +81,7 @@ type Stats struct {
 	Skipped                   int   // batches that the segments had already
 	TornTails                 int   // journals with a torn tail
 	Damaged                   int   // rounds or bodies damaged below the newest flushed mark
+	Losses                    int   // ranges of offsets that were durable and are lost, or may be
 	Gaps                      int   // gaps recorded for classes memory and written
 	Orphans                   int   // files set aside
 }
@@ -99,8 +101,8 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 		r.opts.Report = func(string, ...any) {}
 	}
 	steps := []func() error{
-		r.lockDir, r.readNode, r.readCheckpoints, r.scanJournals,
-		r.replayCatalog, r.replayRest, r.makeDurable, r.closeGaps,
+		r.lockDir, r.readNode, r.readCheckpoints, r.scanJournals, r.agree,
+		r.replayCatalog, r.replayRest, r.findLosses, r.makeDurable, r.closeGaps,
 		r.writeCheckpoints, r.removeStale,
 	}
 	for _, step := range steps {
@@ -116,27 +118,31 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 
 // recovery is the state of a run of Recover.
 type recovery struct {
-	d        aio.Driver
-	fs       aio.FS
-	opts     Options
-	out      Recovered
-	locked   bool
-	buf      []byte // aligned memory for whole blocks
-	scanner  *journal.Scanner
-	journals []*journalFile
-	ckpts    []*checkpoint.Snapshot
-	parts    map[layout.Key]*replayed
-	pending  int64 // bytes that wait in parts
-	clean    bool  // every checkpoint is of an orderly end
-	unlost   bool  // the machine has been up since: written data is there
-	shards   int   // highest shard number seen in the directory plus one
+	d         aio.Driver
+	fs        aio.FS
+	opts      Options
+	out       Recovered
+	locked    bool
+	buf       []byte // aligned memory for whole blocks
+	scanner   *journal.Scanner
+	journals  []*journalFile
+	ckpts     map[int]*shardCheckpoint
+	parts     map[layout.Key]*replayed
+	pending   int64 // bytes that wait in parts
+	openFiles int
+	clean     bool // every checkpoint is of an orderly end
+	unlost    bool // the machine has been up since: written data is there
 }
 
 // replayBufferBytes is the memory through which segments are written.
 const replayBufferBytes = 1 << 20
 
-// replayBudget is how many bytes wait before they are written, in bytes.
-const replayBudget = 64 << 20
+// replayBudget is how many bytes wait before they are written, keepPending how much
+// memory a partition keeps after that.
+const (
+	replayBudget = 64 << 20
+	keepPending  = 64 << 10
+)
 
 func (r *recovery) path(name string) string { return filepath.Join(r.opts.Dir, name) }
 
@@ -164,37 +170,28 @@ func (r *recovery) lockDir() error {
 	return err
 }
 
-// maxNodeBytes bounds the node file.
-const maxNodeBytes = 64 << 10
-
 // readNode reads the node file, or makes one in an empty directory, and counts
 // this start, which gives the term.
 func (r *recovery) readNode() error {
-	path := r.path(checkpoint.NodeFile)
-	data, err := aio.ReadFile(r.fs, path, maxNodeBytes)
+	n, err := checkpoint.LoadNode(r.fs, r.opts.Dir)
 	switch {
-	case aio.IsNotExist(err):
+	case errors.Is(err, checkpoint.ErrNone):
 		if err := r.mustBeEmpty(); err != nil {
 			return err
 		}
-		r.out.Node = checkpoint.Node{Slots: uint16(r.opts.Slots), Created: r.d.Clock().Wall()}
-		for i := range r.out.Node.ID {
-			r.out.Node.ID[i] = byte(r.d.Rand())
+		n = checkpoint.Node{Slots: uint16(r.opts.Slots), Created: r.d.Clock().Wall()}
+		for i := range n.ID {
+			n.ID[i] = byte(r.d.Rand())
 		}
 	case err != nil:
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
-	default:
-		if r.out.Node, err = checkpoint.DecodeNode(data); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
 	}
-	n := &r.out.Node
 	if err := n.Start(uint16(r.opts.Shards)); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", r.path(checkpoint.NodeFile), err)
 	}
-	r.out.Term = n.Term()
+	r.out.Node, r.out.Term = n, n.Term()
 	r.out.Slots = layout.Assignment(int(n.Slots), r.opts.Shards)
-	return aio.WriteFileAtomic(r.fs, path, checkpoint.AppendNode(nil, n))
+	return checkpoint.SaveNode(r.fs, r.opts.Dir, &n)
 }
 
 // mustBeEmpty refuses a directory that has journals or checkpoints and no node
@@ -210,87 +207,6 @@ func (r *recovery) mustBeEmpty() error {
 				return fmt.Errorf("%w: %s holds %s/%s but no %s", layout.ErrBadDataDir, r.opts.Dir, dir, e.Name, checkpoint.NodeFile)
 			}
 		}
-	}
-	return nil
-}
-
-// maxCheckpointBytes bounds a checkpoint file.
-const maxCheckpointBytes = 1 << 30
-
-// readCheckpoints reads the newest checkpoint of every shard there has been, and
-// takes each partition's newest record.
-func (r *recovery) readCheckpoints() error {
-	entries, err := r.fs.ReadDir(r.path(layout.CheckpointsDir))
-	if err != nil {
-		return err
-	}
-	newest := map[int]*checkpoint.Snapshot{}
-	damaged := map[int]error{}
-	for _, e := range entries {
-		shard, ok := layout.ParseCheckpointName(e.Name)
-		if !ok {
-			continue
-		}
-		data, err := aio.ReadFile(r.fs, filepath.Join(r.path(layout.CheckpointsDir), e.Name), maxCheckpointBytes)
-		if err != nil {
-			return err
-		}
-		snap, err := checkpoint.Decode(data)
-		if err != nil {
-			damaged[shard] = fmt.Errorf("%s: %w", e.Name, err)
-			continue
-		}
-		if old := newest[shard]; old == nil || snap.Header.Sequence > old.Header.Sequence {
-			newest[shard] = snap
-		}
-	}
-	for shard, err := range damaged {
-		if newest[shard] == nil {
-			return fmt.Errorf("%w: no generation of the checkpoint is whole: %w", layout.ErrBadDataDir, err)
-		}
-		r.opts.Report("checkpoint of shard %d: one generation damaged, the other is used: %v", shard, err)
-	}
-	r.clean, r.unlost = true, true
-	r.out.Sequence = make([]uint64, r.opts.Shards)
-	for shard, snap := range newest {
-		r.useCheckpoint(shard, snap)
-	}
-	return nil
-}
-
-func (r *recovery) useCheckpoint(shard int, snap *checkpoint.Snapshot) {
-	h := &snap.Header
-	r.ckpts = append(r.ckpts, snap)
-	r.shards = max(r.shards, shard+1)
-	if shard < r.opts.Shards {
-		r.out.Sequence[shard] = h.Sequence
-	}
-	r.clean = r.clean && h.Flags&checkpoint.FlagClean != 0
-	id := &r.out.Identity
-	r.unlost = r.unlost && h.Boot == id.BootID && h.Mount == id.Mount && h.Device == id.Device
-	for i := range snap.Partitions {
-		rec := &snap.Partitions[i]
-		k := layout.Key{Topic: rec.Topic, Partition: rec.Partition}
-		if old := r.parts[k]; old == nil || rec.Term > old.rec.Term {
-			r.parts[k] = newReplayed(k, rec)
-		}
-	}
-}
-
-// closeGaps gives partitions that may have served what is lost a new place above
-// everything they can have served.
-func (r *recovery) closeGaps() error {
-	for _, p := range r.sorted() {
-		class := layout.Class(p.rec.Class)
-		lost := class == layout.ClassMemory || (class == layout.ClassWritten && !r.unlost)
-		if r.clean || !lost || p.rec.Reserved <= p.next {
-			continue
-		}
-		p.rec.Epochs.BeginAfterGap(int32(r.out.Term), p.next, p.rec.Reserved, checkpoint.ReasonCrash)
-		r.opts.Report("topic %s partition %d (class %s): offsets %d to %d may have been served and are lost; recorded as a gap",
-			p.info.Name, p.key.Partition, class, p.next, p.rec.Reserved-1)
-		p.next = p.rec.Reserved
-		r.out.Stats.Gaps++
 	}
 	return nil
 }

@@ -25,6 +25,11 @@ type replayed struct {
 	ok    bool // info and dir are set, the directory has been listed
 	state *PartitionState
 
+	shard    int          // whose checkpoint or journal has it
+	heard    *journalFile // that holds its newest entry, nil for none
+	heardLSN uint64       // of that entry
+	jumps    bool         // batches that nobody knows of may be lost
+
 	next    int64 // offset that the next batch must have
 	bases   []int64
 	seg     SegmentState // the segment that is being appended to
@@ -32,7 +37,6 @@ type replayed struct {
 	file    aio.File
 	open    bool
 	touched bool
-	created bool // an entry in the directory is new
 
 	head    []byte // content of the partial block before seg.Size, from a tail entry
 	pending []byte // bytes that follow seg.Size
@@ -48,10 +52,11 @@ func newReplayed(k layout.Key, rec *checkpoint.Partition) *replayed {
 
 // journalFile is a journal found in the directory.
 type journalFile struct {
-	shard  int
-	region *journal.FileRegion
-	result *journal.Result
-	terms  []uint32 // terms that occur in it
+	shard   int
+	region  *journal.FileRegion
+	result  *journal.Result
+	terms   []uint32 // terms that occur in it
+	catalog bool     // entries of the catalog do
 }
 
 // scanJournals reads every journal once, checks it, and learns which terms it
@@ -94,6 +99,7 @@ func (r *recovery) scanJournal(shard int) error {
 		if !slices.Contains(j.terms, e.Term) {
 			j.terms = append(j.terms, e.Term)
 		}
+		j.catalog = j.catalog || e.Topic == layout.CatalogTopic
 		return nil
 	})
 	if err != nil {
@@ -101,7 +107,6 @@ func (r *recovery) scanJournal(shard int) error {
 	}
 	r.reportScan(path, j.result)
 	r.journals = append(r.journals, j)
-	r.shards = max(r.shards, shard+1)
 	if shard < r.opts.Shards {
 		r.out.Journals[shard] = j.result
 	}
@@ -148,7 +153,7 @@ func (r *recovery) replayCatalog() error {
 	if err := r.list(p); err != nil {
 		return err
 	}
-	if err := r.replay(func(e *journal.Entry) bool { return e.Topic == layout.CatalogTopic }); err != nil {
+	if err := r.replay(true); err != nil {
 		return err
 	}
 	if err := r.flushPending(p); err != nil {
@@ -177,7 +182,7 @@ func (r *recovery) replayRest() error {
 			return r.unknown(k.Topic, "a checkpoint")
 		}
 	}
-	return r.replay(func(e *journal.Entry) bool { return e.Topic != layout.CatalogTopic })
+	return r.replay(false)
 }
 
 // unknown is the error for a topic of which there is data and no record.
@@ -185,18 +190,18 @@ func (r *recovery) unknown(id layout.TopicID, where string) error {
 	return fmt.Errorf("%w: %s names topic %s, which the catalog has never known", layout.ErrBadDataDir, where, id)
 }
 
-// replay goes through the journals' entries that want accepts.
-func (r *recovery) replay(want func(e *journal.Entry) bool) error {
+// replay goes through the journals' entries: those of the catalog, or all others.
+func (r *recovery) replay(catalog bool) error {
 	for _, term := range r.terms() {
 		for _, j := range r.journals {
-			if !slices.Contains(j.terms, term) {
+			if !slices.Contains(j.terms, term) || catalog && !j.catalog {
 				continue
 			}
-			_, err := r.scanner.Scan(j.region, func(_ *journal.Header, e *journal.Entry, body []byte) error {
-				if e.Term != term || !want(e) {
+			err := r.scanner.Revisit(j.region, j.result, func(h *journal.Header, e *journal.Entry, body []byte) error {
+				if e.Term != term || catalog != (e.Topic == layout.CatalogTopic) {
 					return nil
 				}
-				return r.apply(e, body)
+				return r.apply(j, h, e, body)
 			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", layout.JournalPath(r.opts.Dir, j.shard), err)
@@ -207,30 +212,37 @@ func (r *recovery) replay(want func(e *journal.Entry) bool) error {
 }
 
 // apply replays one entry.
-func (r *recovery) apply(e *journal.Entry, body []byte) error {
-	k := layout.Key{Topic: e.Topic, Partition: e.Partition}
-	p := r.parts[k]
-	if p == nil || !p.ok {
-		info, status := r.opts.Topics.Topic(k.Topic)
-		switch status {
-		case TopicDeleted:
-			return nil
-		case TopicUnknown:
-			return r.unknown(k.Topic, "a journal")
-		}
-		p = r.partition(k)
-		p.info = info
-		if err := r.list(p); err != nil {
-			return err
-		}
+func (r *recovery) apply(j *journalFile, h *journal.Header, e *journal.Entry, body []byte) error {
+	p, err := r.known(e)
+	if p == nil || err != nil {
+		return err
 	}
 	switch e.Kind {
 	case journal.KindBatch:
-		return r.applyBatch(p, e, body)
+		p.shard, p.heard, p.heardLSN = j.shard, j, h.LSN
+		return r.applyBatch(p, h, e, body)
 	case journal.KindTail:
 		p.applyTail(e, body)
 	}
 	return nil
+}
+
+// known is the partition of an entry, nil if its topic has been deleted.
+func (r *recovery) known(e *journal.Entry) (*replayed, error) {
+	k := layout.Key{Topic: e.Topic, Partition: e.Partition}
+	if p := r.parts[k]; p != nil && p.ok {
+		return p, nil
+	}
+	info, status := r.opts.Topics.Topic(k.Topic)
+	switch status {
+	case TopicDeleted:
+		return nil, nil
+	case TopicUnknown:
+		return nil, r.unknown(k.Topic, "a journal")
+	}
+	p := r.partition(k)
+	p.info = info
+	return p, r.list(p)
 }
 
 func (r *recovery) partition(k layout.Key) *replayed {
@@ -259,7 +271,7 @@ func (p *replayed) applyTail(e *journal.Entry, body []byte) {
 }
 
 // applyBatch appends a batch that the segment does not have.
-func (r *recovery) applyBatch(p *replayed, e *journal.Entry, body []byte) error {
+func (r *recovery) applyBatch(p *replayed, round *journal.Header, e *journal.Entry, body []byte) error {
 	h, err := batch.CheckStored(body)
 	if err != nil {
 		invariant.Violated("engine: the journal's replay hands out batches that check")
@@ -278,8 +290,7 @@ func (r *recovery) applyBatch(p *replayed, e *journal.Entry, body []byte) error 
 		}
 		// The rounds between are damaged: what they held is lost, and said so. A
 		// fetch there is answered with an error and the offset to go on at.
-		r.opts.Report("LOSS DETECTED: topic %s partition %d: offsets %d to %d were durable and cannot be read",
-			p.info.Name, p.key.Partition, p.next, h.BaseOffset-1)
+		r.lost(p, p.next, h.BaseOffset)
 	}
 	if err := r.roll(p, &h); err != nil {
 		return err
@@ -290,6 +301,7 @@ func (r *recovery) applyBatch(p *replayed, e *journal.Entry, body []byte) error 
 	p.pending = append(p.pending, body...)
 	p.next = last + 1
 	p.rec.MaxTimestamp = max(p.rec.MaxTimestamp, h.MaxTimestamp)
+	p.rec.NewestAppend = max(p.rec.NewestAppend, round.AppendTime)
 	r.out.Stats.Replayed++
 	r.out.Stats.ReplayedBytes += int64(len(body))
 	if r.pending += int64(len(body)); r.pending >= replayBudget {
@@ -335,6 +347,7 @@ func (r *recovery) closeSegment(p *replayed) error {
 		return err
 	}
 	p.open = false
+	r.openFiles--
 	return aio.CloseFile(r.d, p.file)
 }
 
@@ -356,6 +369,11 @@ func (r *recovery) openFile(p *replayed) error {
 	if p.open {
 		return nil
 	}
+	if r.openFiles >= maxOpenFiles {
+		if err := r.closeFiles(); err != nil {
+			return err
+		}
+	}
 	if !p.touched {
 		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileMkdirAll, Path: p.dir}); err != nil {
 			return err
@@ -374,10 +392,8 @@ func (r *recovery) openFile(p *replayed) error {
 			Expected: fmt.Sprintf("%d bytes, which were flushed", p.seg.Size), Found: fmt.Sprintf("%d bytes", size),
 		}
 	}
-	if size == 0 {
-		p.created = true
-	}
 	p.file, p.open, p.seg.Allocated = f, true, size
+	r.openFiles++
 	return nil
 }
 
@@ -423,6 +439,9 @@ func (r *recovery) flushPending(p *replayed) error {
 	p.seg.Allocated = max(p.seg.Allocated, block)
 	r.pending -= int64(len(p.pending))
 	p.pending, p.head = p.pending[:0], nil
+	if cap(p.pending) > keepPending {
+		p.pending = nil // or every partition would keep its largest
+	}
 	return nil
 }
 

@@ -1,0 +1,114 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// shardCheckpoint is the newest checkpoint of a shard.
+type shardCheckpoint struct {
+	checkpoint.Choice
+	sequence uint64 // of the newest one, also of those that recovery writes
+}
+
+// checkpointOf is the newest checkpoint of a shard: an empty one, if there is none.
+func (r *recovery) checkpointOf(shard int) *shardCheckpoint {
+	c := r.ckpts[shard]
+	if c == nil {
+		c = &shardCheckpoint{Choice: checkpoint.Choice{Snapshot: new(checkpoint.Snapshot)}}
+	}
+	return c
+}
+
+// readCheckpoints reads the newest checkpoint of every shard there has been, and
+// takes each partition's newest record.
+func (r *recovery) readCheckpoints() error {
+	entries, err := r.fs.ReadDir(r.path(layout.CheckpointsDir))
+	if err != nil {
+		return err
+	}
+	r.clean, r.unlost = true, true
+	r.ckpts = map[int]*shardCheckpoint{}
+	for _, e := range entries {
+		shard, ok := checkpoint.ParseFileName(e.Name)
+		if _, read := r.ckpts[int(shard)]; !ok || read {
+			continue
+		}
+		c, err := checkpoint.Load(r.fs, r.path(layout.CheckpointsDir), checkpoint.Identity{Node: r.out.Node.ID, Shard: shard})
+		if err != nil {
+			return fmt.Errorf("%w: no checkpoint of shard %d can be used: %w", layout.ErrBadDataDir, shard, err)
+		}
+		if c.Lost != nil {
+			r.opts.Report("checkpoint of shard %d: one generation cannot be used, the other is: %v", shard, c.Lost)
+		}
+		r.useCheckpoint(int(shard), c)
+	}
+	return nil
+}
+
+func (r *recovery) useCheckpoint(shard int, c checkpoint.Choice) {
+	h := &c.Header
+	r.ckpts[shard] = &shardCheckpoint{Choice: c, sequence: h.Sequence}
+	r.clean = r.clean && h.Flags&checkpoint.FlagClean != 0
+	id := &r.out.Identity
+	r.unlost = r.unlost && h.Boot == id.BootID && h.Mount == id.Mount && h.Device == id.Device
+	for i := range c.Partitions {
+		rec := &c.Partitions[i]
+		k := layout.Key{Topic: rec.Topic, Partition: rec.Partition}
+		old := r.parts[k]
+		if old == nil || rec.Term > old.rec.Term {
+			r.parts[k] = newReplayed(k, rec)
+			r.parts[k].shard = shard
+		}
+	}
+}
+
+// agree compares checkpoints and journals. A journal gives up rounds only when a
+// checkpoint that does without them is durable. Where it has given up more than the
+// checkpoint knows of, a newer checkpoint has been lost, and what stood in those
+// rounds with it: to go on would be to lose it silently.
+func (r *recovery) agree() error {
+	found := map[int]*journalFile{}
+	for _, j := range r.journals {
+		found[j.shard] = j
+		if err := r.agrees(j); err != nil {
+			return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
+		}
+	}
+	for shard, c := range r.ckpts {
+		// Recovery's own checkpoints, which have no incarnation, and those of an
+		// orderly end need no journal.
+		if found[shard] == nil && c.Incarnation > 0 && c.Flags&checkpoint.FlagClean == 0 {
+			return fmt.Errorf("%w: the checkpoint of shard %d needs rounds from %d on of journal %x, and there is no %s",
+				layout.ErrBadDataDir, shard, c.LSN, c.Journal, layout.JournalPath(r.opts.Dir, shard))
+		}
+	}
+	return nil
+}
+
+var errDisagree = errors.New("checkpoint and journal do not agree")
+
+func (r *recovery) agrees(j *journalFile) error {
+	a := &j.result.Anchor
+	c, ok := r.ckpts[j.shard]
+	path := layout.JournalPath(r.opts.Dir, j.shard)
+	switch {
+	case int(a.Shard) != j.shard:
+		return fmt.Errorf("%s: %w: it is the journal of shard %d", path, errDisagree, a.Shard)
+	case !ok:
+		return fmt.Errorf("%s: %w: there is no checkpoint of that shard", path, errDisagree)
+	case c.Journal == a.UUID && a.HeadPrevLSN < c.LSN, c.Incarnation == 0 && a.HeadPrevLSN == 0:
+		return nil
+	case c.Journal != a.UUID && c.Incarnation > 0:
+		return fmt.Errorf("%s: %w: it is journal %x, the checkpoint is of journal %x", path, errDisagree, a.UUID, c.Journal)
+	}
+	lost := c.Lost
+	if lost == nil {
+		lost = errors.New("the newer one is gone")
+	}
+	return fmt.Errorf("%s: %w: the journal has given up rounds to %d, the checkpoint %d knows of nothing behind round %d: %w",
+		path, errDisagree, a.HeadPrevLSN, c.Sequence, c.LSN-1, lost)
+}

@@ -1,0 +1,78 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// maxOpenFiles bounds the segment files that are open at a time, so that the number of
+// partitions does not matter to the driver's table of files.
+const maxOpenFiles = 256
+
+// groupWait bounds a turn of waiting for a group; it costs only a turn.
+const groupWait = 50 * time.Millisecond
+
+// group is a number of file operations under way at the same time.
+type group struct {
+	busy int
+	err  error
+}
+
+// CompleteFile notes the end of one.
+func (g *group) CompleteFile(op *aio.FileOp) {
+	g.busy--
+	if g.err == nil {
+		g.err = op.Err
+	}
+}
+
+// doAll performs operations on all helpers at once, and waits for them.
+func (r *recovery) doAll(ops []aio.FileOp) error {
+	g := &group{busy: len(ops)}
+	for i := range ops {
+		ops[i].Owner = g
+		r.d.SubmitFile(&ops[i])
+	}
+	for g.busy > 0 {
+		if _, err := r.d.Poll(groupWait); err != nil {
+			return err
+		}
+	}
+	return g.err
+}
+
+// closeFiles makes the open segment files durable and closes them.
+func (r *recovery) closeFiles() error {
+	var sync, shut []aio.FileOp
+	for _, p := range r.sorted() {
+		if p.open {
+			sync = append(sync, aio.FileOp{Kind: aio.FileSync, File: p.file})
+			shut = append(shut, aio.FileOp{Kind: aio.FileClose, File: p.file})
+			p.open = false
+		}
+	}
+	r.openFiles = 0
+	if err := r.doAll(sync); err != nil {
+		return err
+	}
+	return r.doAll(shut)
+}
+
+// syncDirs makes the entries of all partitions durable that have new ones.
+func (r *recovery) syncDirs() error {
+	var ops []aio.FileOp
+	for _, p := range r.sorted() {
+		if p.touched {
+			ops = append(ops, aio.FileOp{Kind: aio.FileSyncDir, Path: p.dir})
+		}
+	}
+	for len(ops) > 0 {
+		n := min(len(ops), maxOpenFiles)
+		if err := r.doAll(ops[:n]); err != nil {
+			return err
+		}
+		ops = ops[n:]
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+func TestARecoveryOfManyPartitionsOpensFewFiles(t *testing.T) {
+	r := newRig(t, rigOptions{journal: 16 << 20, chunks: 16 << 20})
+	id := r.topic(1, ClassFlushed)
+	sent := make([]*produced, 1500) // a driver has 1,024 files
+	for n := range sent {
+		sent[n] = r.send(r.part(id, n), 1, 100)
+	}
+	r.until("acks", func() bool { return sent[len(sent)-1].done })
+	r.w.Kill()
+	r.start()
+	for n, a := range sent {
+		r.mustHold(r.part(id, n), []*produced{a})
+	}
+}
+
+// mustRefuse checks that a start is refused for a reason.
+func (r *rig) mustRefuse(reason string) {
+	r.t.Helper()
+	err := r.tryStart()
+	if !errors.Is(err, layout.ErrBadDataDir) || !strings.Contains(err.Error(), reason) {
+		r.t.Fatalf("start: %v; expected a refusal that says %q", err, reason)
+	}
+}
+
+// corrupt inverts a byte in the middle of a file.
+func (r *rig) corrupt(path string) {
+	r.t.Helper()
+	f, err := r.w.FS().Open(path, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	size, err := f.Size()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.w.Corrupt(path, size/2, 0xff); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// newestCheckpoint names the newest checkpoint of the first shard.
+func (r *rig) newestCheckpoint() string {
+	return layout.CheckpointPath(rigDir, 0, r.shards[0].store.checkpoint.seq)
+}
+
+func TestALostCheckpointIsNotedWhenItIsNeeded(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		lose     func(r *rig)
+		released bool // the journal has given up what only the lost one knows of
+		refusal  string
+	}{
+		{"damaged, needed", func(r *rig) { r.corrupt(r.newestCheckpoint()) }, true, "given up rounds"},
+		{"gone, needed", func(r *rig) { r.remove(r.newestCheckpoint()) }, true, "given up rounds"},
+		{"damaged, the journal has everything", func(r *rig) { r.corrupt(r.newestCheckpoint()) }, false, ""},
+		{"both damaged", func(r *rig) {
+			r.corrupt(r.newestCheckpoint())
+			r.corrupt(layout.CheckpointPath(rigDir, 0, r.shards[0].store.checkpoint.seq-1))
+		}, true, "no checkpoint of shard 0 can be used"},
+		{"both gone", func(r *rig) {
+			r.remove(r.newestCheckpoint())
+			r.remove(layout.CheckpointPath(rigDir, 0, r.shards[0].store.checkpoint.seq-1))
+		}, true, "no checkpoint of that shard"},
+		{"no journal", func(r *rig) { r.remove(layout.JournalPath(rigDir, 0)) }, true, "there is no"},
+		{"no node file", func(r *rig) { r.remove(rigDir + "/" + checkpoint.NodeFile) }, true, "but no mqd.node"},
+		{"damaged node file", func(r *rig) { r.corrupt(rigDir + "/" + checkpoint.NodeFile) }, true, "mqd.node"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, rigOptions{})
+			id := r.topic(1, ClassFlushed)
+			var sent []*produced
+			for range 20 {
+				sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
+			}
+			r.checkpointAll()
+			r.run(10 * time.Millisecond)
+			for range 20 {
+				sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
+			}
+			if s := r.shards[0].store; test.released {
+				r.checkpointAll()
+			} else { // as for a reservation: the ring stays as it is
+				before := s.Stats().Checkpoints
+				s.checkpoint.reserve = true
+				r.until("checkpoint", func() bool { return s.Stats().Checkpoints > before })
+			}
+			r.run(10 * time.Millisecond)
+			r.w.Crash(sim.KeepNone)
+			test.lose(r)
+			if test.refusal != "" {
+				r.mustRefuse(test.refusal)
+				return
+			}
+			r.start()
+			r.mustHold(r.part(id, 0), sent)
+		})
+	}
+}
+
+func (r *rig) remove(path string) {
+	r.t.Helper()
+	if err := r.w.FS().Remove(path); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestJournalsOfOtherShardsAreRefused(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 2})
+	for n := range 8 {
+		r.sendWait(r.part(r.topic(1, ClassFlushed), n), 1, 100)
+	}
+	r.w.Crash(sim.KeepNone)
+	a, b := layout.JournalPath(rigDir, 0), layout.JournalPath(rigDir, 1)
+	for _, m := range [][2]string{{a, a + "x"}, {b, a}, {a + "x", b}} {
+		if err := r.w.FS().Rename(m[0], m[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.mustRefuse("it is the journal of shard 1")
+}
+
+func TestDataOfATopicThatNobodyKnowsIsRefused(t *testing.T) {
+	for _, where := range []string{"a journal", "a checkpoint"} {
+		r := newRig(t, rigOptions{})
+		id := r.topic(1, ClassFlushed)
+		a := r.sendWait(r.part(id, 0), 1, 100)
+		if where == "a checkpoint" {
+			r.checkpointAll()
+		}
+		r.w.Crash(sim.KeepNone)
+		topic := r.topics[id]
+		delete(r.topics, id)
+		r.mustRefuse(where + " names topic")
+		r.w.Kill()
+		r.topics[id] = topic
+		r.start()
+		r.mustHold(r.part(id, 0), []*produced{a})
+	}
+}
+
+// A catalog forgets a deleted topic once a start is over. Until then no round may be
+// left in a journal that speaks of it, or the next start would meet a topic that
+// nobody has known.
+func TestNothingOfAnEarlierLifeIsLeftWhenAStartIsOver(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	r.sendWait(r.part(id, 0), 3, 200)
+	r.topics[id].deleted = true
+	r.w.Kill()
+	r.start()
+	delete(r.topics, id)
+	r.w.Crash(sim.KeepNone)
+	r.start()
+}
+
+func TestAppendTimeDoesNotGoBackWithTheClock(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	last := r.sendWait(r.part(id, 0), 1, 100).AppendTime
+	for _, cut := range []func(){func() { r.w.Crash(sim.KeepNone) }, func() { r.checkpointAll(); r.w.Kill() }, r.close} {
+		cut()
+		r.w.Kill()
+		r.w.JumpWall(-time.Hour)
+		r.start()
+		a := r.sendWait(r.part(id, 0), 1, 100)
+		if a.AppendTime < last {
+			t.Fatalf("append time %v after %v", a.AppendTime, last)
+		}
+		last = a.AppendTime
+	}
+}
+
+// Every start here dies at one of its steps, in order, with another number of shards
+// each time.
+func TestAStartMayDieAtEveryStep(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 3, segment: 16 << 10, journal: 256 << 10, maxBatch: 16 << 10})
+	id := r.topic(1, ClassFlushed)
+	sent := make([][]*produced, 7)
+	for step := 0; ; step += 1 + step/40 {
+		for n := range sent {
+			sent[n] = append(sent[n], r.sendWait(r.part(id, n), 1+step%3, 700))
+		}
+		r.w.Crash(sim.KeepRandom)
+		r.opts.shards = 1 + (r.opts.shards+step)%3
+		r.fuse = &fuse{left: step}
+		err := r.tryStart()
+		if err != nil {
+			r.w.Crash([]sim.Keep{sim.KeepNone, sim.KeepRandom, sim.KeepPrefix}[step%3])
+			r.fuse = nil
+			r.opts.shards = 1 + (r.opts.shards+step/2)%3
+			r.start()
+		} else {
+			r.fuse.safe = true
+		}
+		for n := range sent {
+			r.mustHold(r.part(id, n), sent[n])
+		}
+		if err == nil {
+			if step < 60 {
+				t.Fatal("a start takes more steps")
+			}
+			return
+		}
+		r.fuse = nil
+	}
+}
+
+// The checkpoint and the journal of a shard that is no more go one after the other.
+// What is left in between must not look as if something were missing.
+func TestAStartMayDieWhileItRemovesWhatIsStale(t *testing.T) {
+	for n := range 12 {
+		r := newRig(t, rigOptions{shards: 3, journal: 256 << 10, maxBatch: 16 << 10})
+		id := r.topic(1, ClassFlushed)
+		sent := make([]*produced, 8)
+		for i := range sent {
+			sent[i] = r.sendWait(r.part(id, i), 1, 500)
+		}
+		r.checkpointAll()
+		r.w.Kill()
+		r.opts.shards = 1
+		r.fuse = &fuse{left: n, removals: true}
+		err := r.tryStart()
+		r.w.Crash(sim.KeepNone)
+		r.fuse = nil
+		r.opts.shards = 1 + n%3
+		r.start()
+		for i, a := range sent {
+			r.mustHold(r.part(id, i), []*produced{a})
+		}
+		if n == 0 && err == nil {
+			t.Fatal("nothing is removed")
+		}
+	}
+}
+
+func TestAMissingSegmentIsReported(t *testing.T) {
+	r := newRig(t, rigOptions{segment: 16 << 10})
+	id := r.topic(1, ClassFlushed)
+	for range 60 {
+		r.sendWait(r.part(id, 0), 4, 300)
+	}
+	r.checkpointAll()
+	p := r.part(id, 0)
+	first, second := p.first, p.first.next
+	r.w.Crash(sim.KeepNone)
+	r.remove(p.logPath(first))
+	r.start()
+	want := fmt.Sprintf("no segment for offsets 0 to %d", second.base-1)
+	if !strings.Contains(strings.Join(r.log, "\n"), want) {
+		t.Fatalf("reported %q, expected %q", r.log, want)
+	}
+	p = r.part(id, 0)
+	if p.LogStart() != 0 {
+		t.Fatalf("the log start moved to %d without a word", p.LogStart())
+	}
+}
