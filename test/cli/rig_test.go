@@ -214,13 +214,18 @@ func (b *broker) stop() {
 	}
 }
 
-// serving are the fields of the log line that ends the start.
+// serving are the fields of the log line that ends the start. The log comes
+// through a pipe of its own, so it can arrive behind the address.
 func (b *broker) serving() map[string]any {
 	b.t.Helper()
-	for line := range strings.Lines(b.log.String()) {
-		var fields map[string]any
-		if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == "serving" {
-			return fields
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
+		for line := range strings.Lines(b.log.String()) {
+			var fields map[string]any
+			if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == "serving" {
+				return fields
+			}
 		}
 	}
 	b.t.Fatalf("no line \"serving\" in the log:\n%s", b.log)
