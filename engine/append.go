@@ -170,9 +170,9 @@ func (s *Store) appendTime() int64 {
 	return s.newestTime
 }
 
-func (s *Store) enqueue(r pending) { s.written.push(r) }
+func (s *Store) enqueue(r pending) { s.written.Push(r) }
 
 // pendingFull bounds the appends that wait for the journal.
 func (s *Store) pendingFull() bool {
-	return s.written.len()+s.flushing.len() >= s.opts.MaxPending
+	return s.written.Len()+s.flushing.Len() >= s.opts.MaxPending
 }

@@ -1,41 +1,20 @@
 package engine
 
 import (
-	"math/bits"
-
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
-// A slab is 256 KiB of registered memory, cut into units of 4 KiB.
-const (
-	unitBytes  = aio.BlockSize
-	slabUnits  = 64
-	slabBytes  = slabUnits * unitBytes
-	chunkSizes = 4
-	allUnits   = ^uint64(0)
-)
-
-// sizeClass is a chunk's size: 4, 16, 64 or 256 KiB.
-type sizeClass uint8
-
-func (c sizeClass) units() int { return 1 << (2 * c) }
-func (c sizeClass) bytes() int { return c.units() * unitBytes }
-
 // noBatch is the firstPos of a chunk in which no batch begins.
 const noBatch = -1
-
-// largestClass is 256 KiB.
-const largestClass = sizeClass(chunkSizes - 1)
 
 // chunk is a piece of registered memory that holds a partition's newest bytes,
 // exactly as they stand in the segment's file: mem[0] is at file position pos.
 // Chunks of a partition form a list in log order.
 type chunk struct {
 	mem   []byte
-	class sizeClass
-	slab  int32
-	unit  int32
+	piece slab.Piece // that mem is
 
 	part *Partition
 	seg  *segfile
@@ -63,16 +42,12 @@ func (c *chunk) end() int64 { return c.pos + int64(c.to) }
 // start is the file position of the chunk's first valid byte.
 func (c *chunk) start() int64 { return c.pos + int64(c.from) }
 
-// chunkPool cuts slabs into chunks and keeps the clean ones, which hold nothing
-// that is not in a segment file too, in order of age for eviction. Free units
-// of a slab are bits of a word, so that neighbours merge by themselves.
+// chunkPool makes chunks of pieces of memory and keeps the clean ones, which hold
+// nothing that is not in a segment file too, in order of age for eviction.
 type chunkPool struct {
-	slabs  [][]byte
-	free   []uint64 // per slab: a set bit is a free unit
-	hint   [chunkSizes]int
+	memory *slab.Pool
 	spare  *chunk // headers for reuse, linked by next
-	inUse  int    // units handed out
-	inFile int    // units of clean chunks among them
+	inFile int    // units of clean chunks
 	oldest *chunk
 	newest *chunk
 
@@ -81,54 +56,26 @@ type chunkPool struct {
 
 // newChunkPool makes a pool of the given number of bytes, rounded down to slabs.
 func newChunkPool(d aio.Driver, size int64) (*chunkPool, error) {
-	p := &chunkPool{}
-	for n := size / slabBytes; n > 0; n-- {
-		mem, err := d.Alloc(slabBytes)
-		if err != nil {
-			return nil, err
-		}
-		p.slabs = append(p.slabs, mem)
-		p.free = append(p.free, allUnits)
-	}
-	return p, nil
-}
-
-// alignedStarts has a bit for each unit at which a chunk of a class may begin.
-var alignedStarts = [chunkSizes]uint64{allUnits, 0x1111111111111111, 0x0001000100010001, 1}
-
-// fits returns the bits at which a free chunk of class c begins in word w.
-func fits(w uint64, c sizeClass) uint64 {
-	if c >= 1 {
-		w &= w >> 1
-		w &= w >> 2
-	}
-	if c >= 2 {
-		w &= w >> 4
-		w &= w >> 8
-	}
-	if c >= 3 {
-		w &= w >> 16
-		w &= w >> 32
-	}
-	return w & alignedStarts[c]
+	memory, err := slab.New(d, size)
+	return &chunkPool{memory: memory}, err
 }
 
 // get returns an empty chunk of class c, evicting clean chunks if it must, or of a
 // smaller class, down to least, where memory is short or in pieces; nil when there
 // is none. Before it takes a smaller one it evicts no more than a chunk takes; of
 // the smallest it evicts as many as it needs.
-func (p *chunkPool) get(c, least sizeClass) *chunk {
+func (p *chunkPool) get(c, least slab.Class) *chunk {
 	for {
-		if ch := p.take(c); ch != nil {
-			return ch
+		if piece, ok := p.memory.Take(c); ok {
+			return p.chunk(piece)
 		}
-		for freed := 0; freed < c.units() || c == least; {
-			slab, units := p.evictOldest()
+		for freed := 0; freed < c.Units() || c == least; {
+			from, units := p.evictOldest()
 			if units == 0 {
 				break
 			}
-			if ch := p.cut(slab, c); ch != nil {
-				return ch
+			if piece, ok := p.memory.TakeFrom(from, c); ok {
+				return p.chunk(piece)
 			}
 			freed += units
 		}
@@ -139,54 +86,14 @@ func (p *chunkPool) get(c, least sizeClass) *chunk {
 	}
 }
 
-// take finds a free place without evicting.
-func (p *chunkPool) take(c sizeClass) *chunk {
-	n := len(p.slabs)
-	if p.inUse+c.units() > n*slabUnits {
-		return nil
-	}
-	for i := 0; i < n; i++ {
-		s := p.hint[c] + i
-		if s >= n {
-			s -= n
-		}
-		if ch := p.cut(s, c); ch != nil {
-			return ch
-		}
-	}
-	return nil
-}
-
-// cut takes a chunk of class c out of slab s, if it has room for one.
-func (p *chunkPool) cut(s int, c sizeClass) *chunk {
-	at := fits(p.free[s], c)
-	if at == 0 {
-		return nil
-	}
-	p.hint[c] = s
-	unit := bits.TrailingZeros64(at)
-	p.free[s] &^= mask(c) << unit
-	p.inUse += c.units()
-	ch := p.header()
-	ch.class, ch.slab, ch.unit = c, int32(s), int32(unit)
-	ch.mem = p.slabs[s][unit*unitBytes : (unit+c.units())*unitBytes]
-	return ch
-}
-
-func mask(c sizeClass) uint64 {
-	if c == largestClass {
-		return allUnits
-	}
-	return 1<<c.units() - 1
-}
-
-func (p *chunkPool) header() *chunk {
+// chunk makes a chunk of a piece.
+func (p *chunkPool) chunk(piece slab.Piece) *chunk {
 	ch := p.spare
 	if ch == nil {
-		return &chunk{}
+		ch = &chunk{}
 	}
 	p.spare = ch.next
-	*ch = chunk{}
+	*ch = chunk{mem: piece.Mem, piece: piece}
 	return ch
 }
 
@@ -195,14 +102,8 @@ func (p *chunkPool) put(ch *chunk) {
 	if ch.pins != 0 || ch.clean {
 		invariant.Violated("engine: a chunk goes home unpinned and out of every list")
 	}
-	m := mask(ch.class) << ch.unit
-	if p.free[ch.slab]&m != 0 {
-		invariant.Violated("engine: a chunk goes home once")
-	}
-	p.free[ch.slab] |= m
-	p.inUse -= ch.class.units()
-	ch.mem, ch.part, ch.seg, ch.prev = nil, nil, nil, nil
-	ch.next = p.spare
+	p.memory.Put(ch.piece)
+	*ch = chunk{next: p.spare}
 	p.spare = ch
 }
 
@@ -212,7 +113,7 @@ func (p *chunkPool) markClean(ch *chunk) {
 		return
 	}
 	ch.clean = true
-	p.inFile += ch.class.units()
+	p.inFile += ch.piece.Class.Units()
 	ch.cleanPrev = p.newest
 	if p.newest != nil {
 		p.newest.cleanNext = ch
@@ -228,7 +129,7 @@ func (p *chunkPool) markDirty(ch *chunk) {
 		return
 	}
 	ch.clean = false
-	p.inFile -= ch.class.units()
+	p.inFile -= ch.piece.Class.Units()
 	if ch.cleanPrev != nil {
 		ch.cleanPrev.cleanNext = ch.cleanNext
 	} else {
@@ -244,25 +145,24 @@ func (p *chunkPool) markDirty(ch *chunk) {
 
 // evictOldest frees the oldest clean chunk that nobody reads and that is the
 // oldest of its partition, so that a partition's chunks stay contiguous. It returns
-// the chunk's slab and its units, 0 if there is no such chunk.
-func (p *chunkPool) evictOldest() (slab, units int) {
+// the slab that the chunk was from and its units, 0 if there is no such chunk.
+func (p *chunkPool) evictOldest() (from, units int) {
 	for ch := p.oldest; ch != nil; ch = ch.cleanNext {
 		if ch.pins == 0 && ch.part.oldest == ch && ch.seg.written >= ch.spill {
-			slab, units = int(ch.slab), ch.class.units()
+			from, units = ch.piece.Slab, ch.piece.Class.Units()
 			ch.part.dropOldest(p)
 			p.evictions++
-			return slab, units
+			return from, units
 		}
 	}
 	return 0, 0
 }
 
-// size is the pool's size in bytes.
-func (p *chunkPool) size() int64 { return int64(len(p.slabs)) * slabBytes }
+// size is the pool's size in bytes, used the part of it that is handed out.
+func (p *chunkPool) size() int64 { return p.memory.Size() }
 
-// used is the number of bytes handed out.
-func (p *chunkPool) used() int64 { return int64(p.inUse) * unitBytes }
+func (p *chunkPool) used() int64 { return p.memory.Used() }
 
 // unwritten is the number of bytes that cannot be had by evicting, because they
 // are not in a file yet.
-func (p *chunkPool) unwritten() int64 { return int64(p.inUse-p.inFile) * unitBytes }
+func (p *chunkPool) unwritten() int64 { return p.used() - int64(p.inFile)*slab.UnitBytes }

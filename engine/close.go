@@ -51,7 +51,7 @@ func (s *Store) givesUp() bool { return s.failed != nil || s.fullDisk }
 // drain waits until everything is acknowledged, and then begins the last checkpoint.
 func (s *Store) drain() {
 	flushed := s.flushMemory() || s.givesUp() // a full disk may have filled the ring
-	if !flushed || s.written.len() > 0 || s.flushing.len() > 0 {
+	if !flushed || s.written.Len() > 0 || s.flushing.Len() > 0 {
 		s.journal.Flush()
 		return
 	}

@@ -22,7 +22,7 @@ type unjournaled struct {
 func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) {
 	s.copyIn(p, a, maxTimestamp)
 	seg, n := p.active, len(a.Batch)
-	s.memory.push(unjournaled{
+	s.memory.Push(unjournaled{
 		part: p, seg: seg, pos: seg.size - int64(n), size: n,
 		base: a.Base, endOffset: p.next, at: s.loop.Now(),
 	})
@@ -46,30 +46,8 @@ const (
 )
 
 // memoryFull reports whether no more batches of class memory can wait.
-func (s *Store) memoryFull() bool { return s.memory.full() || s.memoryBytes >= memoryBacklog }
-
-// memoryQueue is a bounded FIFO.
-type memoryQueue struct {
-	ring       []unjournaled
-	head, tail uint64
-}
-
-func (q *memoryQueue) len() int   { return int(q.tail - q.head) }
-func (q *memoryQueue) full() bool { return q.len() == memoryLimit }
-
-func (q *memoryQueue) push(u unjournaled) {
-	if q.ring == nil {
-		q.ring = make([]unjournaled, memoryLimit)
-	}
-	q.ring[q.tail&(memoryLimit-1)] = u
-	q.tail++
-}
-
-func (q *memoryQueue) peek() *unjournaled { return &q.ring[q.head&(memoryLimit-1)] }
-
-func (q *memoryQueue) drop() {
-	q.ring[q.head&(memoryLimit-1)] = unjournaled{}
-	q.head++
+func (s *Store) memoryFull() bool {
+	return s.memory.Len() >= memoryLimit || s.memoryBytes >= memoryBacklog
 }
 
 // memoryPiece is how much of the queue may be in the round that fills, in bytes: a
@@ -80,7 +58,7 @@ const memoryPiece = 512 << 10
 // flushMemory moves queued batches into the round that fills, as many as may be. It
 // reports whether the queue is empty.
 func (s *Store) flushMemory() bool {
-	for s.memory.len() > 0 {
+	for s.memory.Len() > 0 {
 		if s.journal.Backlog() > 0 || s.journal.FillingBytes() >= memoryPiece || !s.journalOldest(journal.NeedWritten) {
 			return false
 		}
@@ -92,7 +70,7 @@ func (s *Store) flushMemory() bool {
 // fillSpare lets queued batches ride in the padding of the round that is about to
 // go, where they cost nothing.
 func (s *Store) fillSpare() {
-	for s.memory.len() > 0 && s.memory.peek().size <= s.journal.RoomToSpare() {
+	for s.memory.Len() > 0 && s.memory.Front().size <= s.journal.RoomToSpare() {
 		if !s.journalOldest(journal.NeedNone) {
 			return
 		}
@@ -101,7 +79,7 @@ func (s *Store) fillSpare() {
 
 // journalOldest writes the journal entry of the oldest queued batch.
 func (s *Store) journalOldest(need journal.Need) bool {
-	u := s.memory.peek()
+	u := s.memory.Front()
 	p := u.part
 	lsn, err := s.journalBatch(p, u.base, s.gather(u), need)
 	if err != nil {
@@ -118,7 +96,7 @@ func (s *Store) journalOldest(need journal.Need) bool {
 	s.noteUnflushed(p, lsn, int64(u.size))
 	s.memoryBytes -= int64(u.size)
 	p.memory--
-	s.memory.drop()
+	s.memory.Take()
 	return true
 }
 

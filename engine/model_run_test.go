@@ -536,7 +536,7 @@ func (m *modelRun) quiet() {
 		var bytes int64
 		s.store.Partitions(func(p *Partition) {
 			for c := p.oldest; c != nil; c = c.next {
-				bytes += int64(c.class.bytes())
+				bytes += int64(c.piece.Class.Bytes())
 				if !c.clean || c.pins != 0 || c.from == c.to {
 					m.failf("shard %d: a chunk of %v at %d is neither clean nor free: clean %v, pins %d, %d to %d",
 						i, p.key, c.pos, c.clean, c.pins, c.from, c.to)

@@ -7,6 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
@@ -72,10 +73,10 @@ type Partition struct {
 	unwritten     *segfile   // oldest segment that is not yet complete in its file
 
 	oldest, newest *chunk
-	filling        *chunk    // the chunk that took the newest byte, if it is still there
-	unsaved        *chunk    // oldest chunk with bytes that are not in its file; nil: none
-	growth         sizeClass // size of the newest chunk, if memory was not short
-	grownAt        int64     // when it got its first bytes, loop time in nanoseconds
+	filling        *chunk     // the chunk that took the newest byte, if it is still there
+	unsaved        *chunk     // oldest chunk with bytes that are not in its file; nil: none
+	growth         slab.Class // size of the newest chunk, if memory was not short
+	grownAt        int64      // when it got its first bytes, loop time in nanoseconds
 
 	newestLSN uint64 // newest round with bytes of this partition
 	dirtyLSN  uint64 // oldest round with bytes that are not flushed to a segment; 0: none
@@ -216,7 +217,7 @@ func (p *Partition) moreRoom(n, have int) bool {
 		if p.newest != nil && p.newest.seg == seg {
 			pos = p.newest.pos + int64(len(p.newest.mem))
 		} else {
-			from = int(pos % unitBytes)
+			from = int(pos % slab.UnitBytes)
 			pos -= int64(from)
 		}
 		c := p.store.chunks.get(p.chunkClass(n-have+from, leastClass(n)), leastClass(n))
@@ -239,9 +240,9 @@ func (p *Partition) moreRoom(n, have int) bool {
 
 // leastClass is the smallest chunk for a batch of n bytes: in smaller ones it would
 // lie in too many pieces to be sent.
-func leastClass(n int) sizeClass {
-	c := sizeClass(0)
-	for c < largestClass && n > MaxPieces/2*c.bytes() {
+func leastClass(n int) slab.Class {
+	c := slab.Class(0)
+	for c < slab.Largest && n > MaxPieces/2*c.Bytes() {
 		c++
 	}
 	return c
@@ -251,16 +252,16 @@ func leastClass(n int) sizeClass {
 // the partition, is at least what is needed now, and, down to least, at most the
 // partition's share of two thirds of the memory: what dirty partitions hold may all be
 // unwritten at the same time.
-func (p *Partition) chunkClass(need int, least sizeClass) sizeClass {
-	c := sizeClass(0)
+func (p *Partition) chunkClass(need int, least slab.Class) slab.Class {
+	c := slab.Class(0)
 	if p.newest != nil {
 		c = p.nextClass()
 	}
-	for c < largestClass && c.bytes() < need {
+	for c < slab.Largest && c.Bytes() < need {
 		c++
 	}
 	share := p.store.chunks.size() * 2 / 3 / int64(1+p.store.dirty.n)
-	for c > least && int64(c.bytes()) > share {
+	for c > least && int64(c.Bytes()) > share {
 		c--
 	}
 	return max(c, least)
@@ -275,10 +276,10 @@ const (
 )
 
 // nextClass is the size that suits the pace of the partition.
-func (p *Partition) nextClass() sizeClass {
+func (p *Partition) nextClass() slab.Class {
 	lasted := p.store.loop.Now() - p.grownAt
 	switch {
-	case lasted < growWithin && p.growth < largestClass:
+	case lasted < growWithin && p.growth < slab.Largest:
 		return p.growth + 1
 	case lasted > shrinkAfter && p.growth > 0:
 		return p.growth - 1

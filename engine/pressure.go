@@ -47,8 +47,8 @@ func (s *Store) busy(cause busyCause) error {
 		// What fills the memory may be partial blocks, which nothing but a
 		// checkpoint brings to the files.
 		s.stats.BusyMemory++
-		s.memoryDue = s.memoryDue || s.memory.len() > 0
-		if s.memory.len() == 0 && s.dirty.n > 0 {
+		s.memoryDue = s.memoryDue || s.memory.Len() > 0
+		if s.memory.Len() == 0 && s.dirty.n > 0 {
 			s.checkpoint.pressed = true
 		}
 	case busyJournal:

@@ -1,17 +1,21 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/mqd-broker/mqd/engine/fifo"
+)
 
 // JournalProgress is called by the journal: rounds up to written have been
 // written, rounds up to flushed are durable. Acks leave here, in the order of
 // rounds.
 func (s *Store) JournalProgress(written, flushed uint64) {
-	for s.flushing.upTo(flushed) {
-		r := s.flushing.take()
+	for upTo(&s.flushing, flushed) {
+		r := s.flushing.Take()
 		s.acknowledge(&r, ClassFlushed)
 	}
-	for s.written.upTo(written) {
-		r := s.written.take()
+	for upTo(&s.written, written) {
+		r := s.written.Take()
 		s.roundWritten(&r, flushed)
 	}
 	s.unflushed.flushedUpTo(flushed)
@@ -30,7 +34,7 @@ func (s *Store) roundWritten(r *pending, flushed uint64) {
 	case r.lsn <= flushed:
 		s.acknowledge(r, ClassFlushed)
 	default:
-		s.flushing.push(*r)
+		s.flushing.Push(*r)
 	}
 }
 
@@ -70,9 +74,9 @@ func (s *Store) fail(err error) {
 		return
 	}
 	s.failed = errors.Join(ErrStorage, err)
-	for _, q := range []*pendingQueue{&s.flushing, &s.written} {
-		for q.len() > 0 {
-			r := q.take()
+	for _, q := range []*fifo.Queue[pending]{&s.flushing, &s.written} {
+		for q.Len() > 0 {
+			r := q.Take()
 			s.refuse(&r)
 		}
 	}
@@ -81,43 +85,8 @@ func (s *Store) fail(err error) {
 	s.roomMade()
 }
 
-// pendingQueue is a FIFO of pending appends in a ring that doubles when full.
-type pendingQueue struct {
-	ring []pending
-	head uint64
-	tail uint64
-}
-
-func (q *pendingQueue) len() int { return int(q.tail - q.head) }
-
-func (q *pendingQueue) push(r pending) {
-	if q.len() == len(q.ring) {
-		q.grow()
-	}
-	q.ring[q.tail&uint64(len(q.ring)-1)] = r
-	q.tail++
-}
-
-// upTo reports whether the oldest is of round lsn or before it.
-func (q *pendingQueue) upTo(lsn uint64) bool {
-	return q.head != q.tail && q.ring[q.head&uint64(len(q.ring)-1)].lsn <= lsn
-}
-
-// take removes the oldest. It is out of the queue before anybody hears of it, so
-// that whoever hears may push, or fail the store.
-func (q *pendingQueue) take() pending {
-	at := &q.ring[q.head&uint64(len(q.ring)-1)]
-	r := *at
-	*at = pending{}
-	q.head++
-	return r
-}
-
-func (q *pendingQueue) grow() {
-	bigger := make([]pending, max(256, 2*len(q.ring)))
-	n := q.len()
-	for i := 0; i < n; i++ {
-		bigger[i] = q.ring[(q.head+uint64(i))&uint64(len(q.ring)-1)]
-	}
-	q.ring, q.head, q.tail = bigger, 0, uint64(n)
+// upTo reports whether the oldest append of a queue is of round lsn or before it.
+func upTo(q *fifo.Queue[pending], lsn uint64) bool {
+	r := q.Front()
+	return r != nil && r.lsn <= lsn
 }

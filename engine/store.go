@@ -5,10 +5,12 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/slab"
 )
 
 // Store is the log of one shard: its partitions, their memory, its journal and
@@ -41,10 +43,10 @@ type Store struct {
 	tailPos [layout.TailPosBytes]byte
 	slotBuf []checkpoint.Slot
 
-	written  pendingQueue // appends whose round is not written
-	flushing pendingQueue // appends whose round is written and not flushed
+	written  fifo.Queue[pending] // appends whose round is not written
+	flushing fifo.Queue[pending] // appends whose round is written and not flushed
 
-	memory      memoryQueue
+	memory      fifo.Queue[unjournaled]
 	memoryBytes int64
 	memoryDue   bool
 	memoryTimer shard.Timer
@@ -197,7 +199,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.journalTimer.Owner = journalTimer{}
 	s.slowTimer.Owner = (*slowTimer)(s)
 	s.checkpoint.s = s
-	s.pieces = make([][]byte, opts.MaxBatch/unitBytes+2)
+	s.pieces = make([][]byte, opts.MaxBatch/slab.UnitBytes+2)
 	var err error
 	if s.chunks, err = newChunkPool(s.drv, opts.ChunkBytes); err != nil {
 		return nil, err
@@ -240,7 +242,7 @@ func (s *Store) Finish(now int64) {
 	if s.memoryDue {
 		s.flushMemory()
 	}
-	if s.memory.len() > 0 {
+	if s.memory.Len() > 0 {
 		s.fillSpare()
 	}
 	s.flushWritten()
@@ -268,7 +270,7 @@ func (s *Store) fillPercent() int64 { return 100 * s.journal.Fill() / s.journal.
 type memoryTimer Store
 
 // Fire begins the journal write of what class memory has acknowledged.
-func (t *memoryTimer) Fire(*shard.Timer, int64) { t.memoryDue = t.memory.len() > 0 }
+func (t *memoryTimer) Fire(*shard.Timer, int64) { t.memoryDue = t.memory.Len() > 0 }
 
 // journalTimer only ends the loop's sleep: the journal looks at the time in
 // every turn.
@@ -292,7 +294,7 @@ func (s *Store) Usage() Usage {
 	return Usage{
 		ChunkBytes: s.chunks.used(), ChunkLimit: s.chunks.size(),
 		PinnedPieces: s.pinned, WaitingReads: s.waitingReads,
-		PendingAppends: s.written.len() + s.flushing.len(), DirtyPartitions: s.dirty.n,
+		PendingAppends: s.written.Len() + s.flushing.Len(), DirtyPartitions: s.dirty.n,
 		OpenFiles: s.openFiles, MemoryBytes: s.memoryBytes,
 	}
 }

@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/timesearch"
 )
 
 // TimeLookup finds the first record whose timestamp is at or after a time. The
@@ -22,7 +22,7 @@ type TimeLookup struct {
 	s    *Store
 	seg  *segfile
 	read Read
-	find findRecord
+	find timesearch.Job
 	job  aio.JobOp
 }
 
@@ -104,7 +104,7 @@ func (t *TimeLookup) ReadDone(r *Read) {
 		t.finish(-1, -1, err)
 		return
 	}
-	t.find = findRecord{time: t.Time, pieces: r.Pieces[:r.N]}
+	t.find = timesearch.Job{Time: t.Time, Pieces: r.Pieces[:r.N]}
 	t.job = aio.JobOp{Job: &t.find, Owner: t}
 	t.s.drv.SubmitJob(&t.job)
 }
@@ -115,60 +115,9 @@ func (t *TimeLookup) found(err error) {
 	switch {
 	case err != nil:
 		t.finish(-1, -1, &CorruptError{Path: t.Part.dir, Offset: t.read.Offset, Expected: "whole records", Found: err.Error()})
-	case t.find.ok:
-		t.finish(t.find.offset, t.find.timestamp, nil)
+	case t.find.Found:
+		t.finish(t.find.Offset, t.find.Timestamp, nil)
 	default:
 		t.readFrom(next)
 	}
-}
-
-// findRecord searches batches for the first record at or after a time. It runs on
-// a helper, because it may have to decompress.
-type findRecord struct {
-	time   int64
-	pieces [][]byte
-
-	ok                bool
-	offset, timestamp int64
-}
-
-// Run implements aio.Job.
-func (f *findRecord) Run(aio.FS) error {
-	var all []byte
-	for _, p := range f.pieces {
-		all = append(all, p...)
-	}
-	for len(all) > 0 {
-		b, rest, err := batch.Split(all)
-		if err != nil {
-			return err
-		}
-		h, err := batch.CheckStored(b)
-		if err != nil {
-			return err
-		}
-		if h.MaxTimestamp >= f.time {
-			return f.inBatch(&h, b[batch.HeaderSize:])
-		}
-		all = rest
-	}
-	return nil
-}
-
-// decompressedLimit bounds what one batch may expand to, in bytes.
-const decompressedLimit = 64 << 20
-
-func (f *findRecord) inBatch(h *batch.Header, body []byte) error {
-	records, err := batch.Decompress(nil, *h, body, decompressedLimit)
-	if err != nil {
-		return err
-	}
-	it := h.Records(records)
-	for it.Next() {
-		if rec := it.Record(); rec.Timestamp >= f.time {
-			f.ok, f.offset, f.timestamp = true, rec.Offset, rec.Timestamp
-			return nil
-		}
-	}
-	return it.Err()
 }

@@ -57,6 +57,9 @@ var Table = []Package{
 	{Path: "engine/checkpoint", Rank: 55, Traits: NoOS | DataPath},
 	{Path: "engine/journal", Rank: 50, Traits: NoOS | DataPath},
 	{Path: "engine/segment", Rank: 50, Traits: NoOS | DataPath},
+	{Path: "engine/fifo", Rank: 20, Traits: NoOS | DataPath},
+	{Path: "engine/slab", Rank: 50, Traits: NoOS | DataPath},
+	{Path: "engine/timesearch", Rank: 50, Traits: NoOS | DataPath},
 	{Path: "engine/shard", Rank: 50, Traits: NoOS | DataPath, External: []string{modSys, modCPUID}},
 
 	// Drivers stand above the port that they implement.
