@@ -54,9 +54,9 @@ test: ## run all tests
 
 # The race detector is C code: this is the one target that needs a compiler. The
 # tag adds the checks that walk data, which the other targets leave out.
-race: ## run all tests of the root module under the race detector
+race: ## run the packages' tests, in their short form, under the race detector
 	@if command -v "$$(go env CC)" >/dev/null 2>&1; then \
-		CGO_ENABLED=1 go test -race -tags invariants -timeout 20m ./...; \
+		CGO_ENABLED=1 go test -race -short -tags invariants -timeout 20m $$($(UNIT)); \
 	else \
 		echo 'SKIPPED: no C compiler'; \
 	fi
