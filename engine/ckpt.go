@@ -11,7 +11,7 @@ import (
 // that there are few of them, and early enough to be over before producers are
 // slowed. Its target is everything written by then.
 const (
-	latestFill   = 55
+	latestFill   = 40
 	earliestFill = 25
 	fillStep     = 32
 )

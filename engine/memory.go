@@ -59,12 +59,19 @@ const memoryPiece = 512 << 10
 // reports whether the queue is empty.
 func (s *Store) flushMemory() bool {
 	for s.memory.Len() > 0 {
-		if s.journal.Backlog() > 0 || s.journal.FillingBytes() >= memoryPiece || !s.journalOldest(journal.NeedWritten) {
+		if !s.mayFlushMemory() || !s.journalOldest(journal.NeedWritten) {
 			return false
 		}
 	}
 	s.memoryDue = false
 	return true
+}
+
+// mayFlushMemory reports whether it is the turn of a queued batch. In a ring that is
+// filling each has to wait behind the one before it, as appends have; else their
+// waits would add up, and producers stand still long after the ring has room again.
+func (s *Store) mayFlushMemory() bool {
+	return s.journal.Backlog() == 0 && s.journal.FillingBytes() < memoryPiece && !s.slow()
 }
 
 // fillSpare lets queued batches ride in the padding of the round that is about to

@@ -129,3 +129,27 @@ func TestProducersAreSlowedBeforeTheRingIsFull(t *testing.T) {
 	}
 	stall.Release()
 }
+
+// What class memory puts into the ring counts as much as what is appended to it. It
+// did not wait for its turn, and the waits added up: producers stood still for long
+// after the ring was free again.
+func TestClassMemoryIsSlowedLikeTheOthersAndGoesOnAtOnce(t *testing.T) {
+	r := newRig(t, rigOptions{journal: 64 << 20, chunks: 128 << 20})
+	p := r.part(r.topic(1, ClassMemory), 0)
+	sent := []*produced{r.sendWait(p, 1, 100)}
+	segments := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "*.log"})
+	for p.store.fillPercent() < fullFill-1 {
+		sent = append(sent, r.send(p, 1, 100_000))
+	}
+	device := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "*journal*"})
+	for p.store.memoryBytes < memoryBacklog-200_000 {
+		sent = append(sent, r.send(p, 1, 100_000))
+	}
+	device.Release()
+	r.until("a full ring", func() bool { return p.store.fillPercent() > 85 || p.store.memory.Len() == 0 })
+	if wait := time.Duration(p.store.slowUntil - r.w.Now()); wait > 50*time.Millisecond {
+		t.Fatalf("at %d%% of the ring the next batch waits for %v", p.store.fillPercent(), wait)
+	}
+	segments.Release()
+	r.mustHold(p, append(sent, r.send(p, 1, 100)))
+}
