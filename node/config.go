@@ -40,6 +40,11 @@ const (
 	minMessageBytes, maxMessageBytes = 4 << 10, 8 << 20
 	// maxRecvBuffers is the largest receive pool of a shard.
 	maxRecvBuffers = 4096
+	// minFiles and maxFiles bound Config.Files; otherFiles of them are not for
+	// segments.
+	minFiles   = 1024
+	maxFiles   = 65536
+	otherFiles = 512
 	// spareCacheBytes is what a shard's cache needs beside two of its largest
 	// batches: room for what other partitions hold of the pieces in which it is
 	// managed. A batch stays in the cache at least until the next one of its
@@ -94,6 +99,10 @@ type Config struct {
 	// RecvBuffers is the number of receive buffers of a shard, 64 KiB each, a
 	// power of two up to 4096. Default 256.
 	RecvBuffers int
+	// Files is the number of files that a shard may have open, with a descriptor
+	// each: 1024 to 65536, 512 of them for other things than segments. Default
+	// 1024.
+	Files int
 	// Version is the program's version, which clients are told.
 	Version string
 	// Log gets what an operator should hear of. Default: discarded.
@@ -109,6 +118,7 @@ func (c Config) withDefaults() Config {
 	defInt(&c.MaxConnections, 10000)
 	defInt(&c.DefaultPartitions, 1)
 	defInt(&c.RecvBuffers, 256)
+	defInt(&c.Files, minFiles)
 	if c.CacheBytes == 0 {
 		c.CacheBytes = 128 << 20
 	}
@@ -141,6 +151,7 @@ func (c *Config) validate() error {
 		{"max connections", int64(c.MaxConnections), 1, math.MaxInt32},
 		{"default partitions", int64(c.DefaultPartitions), 1, math.MaxInt32},
 		{"receive buffers", int64(c.RecvBuffers), 1, maxRecvBuffers},
+		{"files", int64(c.Files), minFiles, maxFiles},
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},

@@ -37,7 +37,8 @@ func (n *Node) arenaBytes() int64 {
 func (n *Node) storeOptions(id int) engine.StoreOptions {
 	o := engine.StoreOptions{
 		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
-		ChunkBytes: n.cfg.shardCache(), DeviceFailed: &n.device, Events: (*events)(n),
+		ChunkBytes: n.cfg.shardCache(), OpenFiles: n.cfg.Files - otherFiles,
+		DeviceFailed: &n.device, Events: (*events)(n),
 	}
 	if n.rec != nil {
 		o.Term, o.Node, o.Slots, o.Identity = n.rec.Term, n.rec.Node.ID, n.rec.Slots, n.rec.Identity

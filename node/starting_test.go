@@ -30,6 +30,7 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"max connections":    func(c *Config) { c.MaxConnections = -1 },
 		"default partitions": func(c *Config) { c.DefaultPartitions = -1 },
 		"receive buffers":    func(c *Config) { c.RecvBuffers = 48 },
+		"files":              func(c *Config) { c.Files = minFiles - 1 },
 		"idle timeout":       func(c *Config) { c.IdleTimeout = -time.Second },
 		"shutdown timeout":   func(c *Config) { c.ShutdownTimeout = time.Microsecond },
 		"spin":               func(c *Config) { c.Spin = -1 },

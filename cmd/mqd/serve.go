@@ -157,7 +157,9 @@ func (b *broker) start(ctx context.Context) error {
 		b.log.Warn(w)
 	}
 	b.tuneRuntime(p)
-	if err := b.startNode(ctx, b.nodeConfig(p), platform); err != nil {
+	cfg := b.nodeConfig(p)
+	cfg.Files = filesOfShard(b.cfg, p.Shards, openFilesLimit())
+	if err := b.startNode(ctx, cfg, platform); err != nil {
 		return err
 	}
 	if b.node != nil {

@@ -79,8 +79,9 @@ func checkDataDir(dir string) error {
 
 // Open files that a node needs beside its connections.
 const (
-	shardFiles   = 1024 // the table of a shard's driver
-	programFiles = 64   // logs, pipes, rings, sockets that listen
+	shardFiles     = 1024 // the table of a shard's driver, at least
+	mostShardFiles = 8192 // and at most
+	programFiles   = 64   // logs, pipes, rings, sockets that listen
 )
 
 // fitOpenFiles sees that files of the log always find a descriptor, whatever
@@ -99,6 +100,16 @@ func fitOpenFiles(c *settings.Config, shards, limit int) (notes []string, err er
 		limit, left, c.MaxConnections, need)
 	c.MaxConnections = left
 	return []string{note}, nil
+}
+
+// filesOfShard is the size of a shard's table of files: what the limit leaves beside
+// connections. With more busy partitions than that, files are opened and closed all
+// the time.
+func filesOfShard(c *settings.Config, shards, limit int) int {
+	if limit == 0 {
+		return mostShardFiles
+	}
+	return min(mostShardFiles, max(shardFiles, (limit-programFiles-c.MaxConnections)/shards))
 }
 
 // startTrouble turns what stopped the start into one line that says what to do.

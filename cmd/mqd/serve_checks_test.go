@@ -90,6 +90,21 @@ func TestFilesOfTheLogGoBeforeConnections(t *testing.T) {
 	}
 }
 
+func TestShardsGetTheFilesThatConnectionsLeave(t *testing.T) {
+	c := configure(t)
+	for limit, want := range map[int]int{
+		0:                        mostShardFiles,
+		2*1024 + 64 + 10_000:     shardFiles,
+		2*1024 + 64 + 9_000:      shardFiles,
+		2*5000 + 64 + 10_000 + 1: 5000,
+		1 << 20:                  mostShardFiles,
+	} {
+		if got := filesOfShard(c, 2, limit); got != want {
+			t.Errorf("limit %d: %d files a shard, expected %d", limit, got, want)
+		}
+	}
+}
+
 func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
 	c := configure(t)
 	for name, tc := range map[string]struct {
