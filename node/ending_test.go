@@ -443,10 +443,10 @@ func TestAnEndThatCannotComeIsCutShort(t *testing.T) {
 	cfg.ShutdownTimeout = 300 * time.Millisecond
 	r := newRig(t, cfg)
 	c := r.dial()
-	r.create(c, "t", 5, "flushed")
+	r.create(c, "t", 40, "flushed") // every shard has something to write
 	l := newLoad(r)
-	l.produce("t", 100)
-	l.wait(100)
+	l.produce("t", 40) // and no checkpoint comes before the end
+	l.wait(40)
 	l.end()
 	closeNow(c)
 	fault := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Opens}, Times: sim.Always, Err: syscall.EMFILE})
