@@ -2,7 +2,8 @@ package engine
 
 // For how long the loop polls for a round in flight instead of sleeping.
 const (
-	// pollFactor medians of the device are about twice its 99th percentile.
+	// pollFactor times what the device usually takes is about twice its 99th
+	// percentile.
 	pollFactor = 4
 	// defaultPoll is the least, in nanoseconds.
 	defaultPoll = 400_000
@@ -20,9 +21,9 @@ type polling struct {
 }
 
 // SetDeviceTime tells the store how long the device takes to make a small write
-// durable, in nanoseconds (a median). The loop polls for a small round in flight
+// durable, in nanoseconds. The loop polls for a small round in flight
 // for as long as nearly all of them take.
-func (s *Store) SetDeviceTime(median int64) { s.polling.longest = max(defaultPoll, pollFactor*median) }
+func (s *Store) SetDeviceTime(nanos int64) { s.polling.longest = max(defaultPoll, pollFactor*nanos) }
 
 // SpinHint is the time until which the loop had better poll: while a small round is
 // in flight, but not for longer than a device that works takes for one. 0 is for no

@@ -142,7 +142,7 @@ func (s *member) openStore() error {
 	size := n.cfg.journalBytes(n.rec.Identity.TotalBytes)
 	j, timing, err := recovery.OpenProbedJournal(s.drv, n.rec, n.cfg.Dir, s.id, size, journal.Options{
 		Observer: st, MaxBody: n.cfg.MaxMessageBytes, DeviceFailed: &n.device, RoundBytes: roundBytes(size),
-	})
+	}, s.yield())
 	if err != nil {
 		return fmt.Errorf("shard %d: journal: %w", s.id, err)
 	}
@@ -151,6 +151,15 @@ func (s *member) openStore() error {
 	s.timing = timing
 	s.store = st
 	return nil
+}
+
+// yield is what the shard's loop does while it polls; nil if it sleeps instead.
+func (s *member) yield() func() {
+	thread := s.n.platform.Thread(s.id)
+	if thread == nil || s.n.cfg.Idle == shard.IdleBlock {
+		return nil
+	}
+	return thread.Yield
 }
 
 // openBroker makes the broker's part of the shard and the connections.

@@ -138,11 +138,12 @@ func TestTheFasterMethodIsChosen(t *testing.T) {
 		"dsync faster":  {50e3, 90e3, nil, MethodDSYNC},
 		"flush faster":  {90e3, 50e3, nil, MethodWriteFlush},
 		"equal":         {50e3, 50e3, nil, MethodDSYNC},
+		"nearly equal":  {50e3, 45e3, nil, MethodDSYNC},
 		"dsync refused": {1, 50e3, syscall.EOPNOTSUPP, MethodWriteFlush},
 	} {
 		d, r := newSlowRegion(c.dsync, c.flush)
 		r.refuseDSYNC = c.refuse
-		m, timing, err := ProbeMethod(d, r)
+		m, timing, err := ProbeMethod(d, r, nil)
 		if err != nil || m != c.want || timing.WriteFlush < c.flush {
 			t.Errorf("%s: %v, %+v, %v", name, m, timing, err)
 		}
@@ -152,7 +153,37 @@ func TestTheFasterMethodIsChosen(t *testing.T) {
 	}
 	d, r := newSlowRegion(1, 1)
 	r.refuseDSYNC = syscall.EIO
-	if _, _, err := ProbeMethod(d, r); !errors.Is(err, syscall.EIO) {
+	if _, _, err := ProbeMethod(d, r, nil); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a device that fails: %v", err)
+	}
+}
+
+// sleepy is a driver that must not sleep.
+type sleepy struct {
+	*memDriver
+	t     *testing.T
+	polls int
+}
+
+// Poll finds something every third time.
+func (d *sleepy) Poll(wait time.Duration) (int, error) {
+	if wait != 0 {
+		d.t.Errorf("slept for up to %v", wait)
+	}
+	if d.polls++; d.polls%3 != 0 {
+		return 0, nil
+	}
+	return d.memDriver.Poll(0)
+}
+
+func TestTheProbeWaitsAsTheLoopWill(t *testing.T) {
+	d, r := newSlowRegion(50e3, 90e3)
+	yields := 0
+	s := &sleepy{memDriver: d, t: t}
+	if m, _, err := ProbeMethod(s, r, func() { yields++ }); m != MethodDSYNC || err != nil {
+		t.Fatalf("%v, %v", m, err)
+	}
+	if yields == 0 || yields != s.polls/3*2 {
+		t.Fatalf("%d yields for %d polls", yields, s.polls)
 	}
 }

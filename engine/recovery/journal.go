@@ -21,14 +21,15 @@ func OpenJournal(d aio.Driver, rec *Recovered, dir string, shard int, size int64
 }
 
 // OpenProbedJournal is OpenJournal with the method that makes small writes durable
-// fastest on this device, whatever o.Method says. It returns what the probe found.
-func OpenProbedJournal(d aio.Driver, rec *Recovered, dir string, shard int, size int64, o journal.Options) (*journal.Journal, journal.Timing, error) {
+// fastest on this device, whatever o.Method says. It returns what the probe found,
+// which waits as journal.ProbeMethod says.
+func OpenProbedJournal(d aio.Driver, rec *Recovered, dir string, shard int, size int64, o journal.Options, yield func()) (*journal.Journal, journal.Timing, error) {
 	var t journal.Timing
 	region, res, err := journalRegion(d, rec, dir, shard, size)
 	if err != nil {
 		return nil, t, err
 	}
-	if o.Method, t, err = journal.ProbeMethod(d, region); err != nil {
+	if o.Method, t, err = journal.ProbeMethod(d, region, yield); err != nil {
 		return nil, t, err
 	}
 	j, err := openRegion(d, region, res, o)
