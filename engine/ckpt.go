@@ -69,7 +69,7 @@ func (c *checkpointer) turn() {
 
 // ringIsDue reports whether the ring is so full that a checkpoint has to free it.
 func (c *checkpointer) ringIsDue() bool {
-	due := max(earliestFill, latestFill-c.s.dirty.n/fillStep)
+	due := max(earliestFill, latestFill-c.s.dirty.Len()/fillStep)
 	return c.s.fillPercent() >= int64(due)
 }
 
@@ -92,7 +92,7 @@ func (c *checkpointer) flushedOne() {
 	if c.stage != checkpointFlush {
 		return
 	}
-	if p := c.s.dirty.oldest(); p != nil && p.dirtyLSN <= c.target {
+	if p := c.s.oldestDirty(); p != nil && p.dirtyLSN <= c.target {
 		return
 	}
 	c.stage = checkpointCapture
@@ -132,7 +132,7 @@ func (s *Store) slots() []checkpoint.Slot {
 // releasable is the newest LSN up to which nothing is needed from the journal.
 func (c *checkpointer) releasable() uint64 {
 	lsn := c.s.journal.WrittenLSN()
-	if p := c.s.dirty.oldest(); p != nil {
+	if p := c.s.oldestDirty(); p != nil {
 		lsn = min(lsn, p.dirtyLSN-1)
 	}
 	return lsn
@@ -216,8 +216,12 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 	}
 	s.stats.Checkpoints++
 	for _, p := range granted {
-		if p.renew && p.askedClass == p.shown {
+		switch {
+		case !p.renew:
+		case p.askedClass <= p.shown: // a weaker class promises less
 			p.renew, p.reserve = false, max(p.reserve, p.asked)
+		default:
+			c.reserve = true // it was made weaker meanwhile
 		}
 	}
 	if c.target > 0 || c.clean {

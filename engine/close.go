@@ -36,7 +36,7 @@ func (s *Store) turnClose(wall int64) {
 		}
 	case closeJournal:
 		s.journal.Close(wall)
-		busy := s.writing > 0 || s.sealFirst != nil || s.opens != nil || s.checkpoint.stage == checkpointWrite
+		busy := s.writing > 0 || s.seals.Len() > 0 || s.opens > 0 || s.checkpoint.stage == checkpointWrite
 		if s.journal.Idle() && !busy {
 			s.closing = closeDone
 		}

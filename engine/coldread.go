@@ -1,8 +1,10 @@
 package engine
 
 import (
-	"github.com/mqd-broker/mqd/batch"
+	"fmt"
+
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/pick"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
 
@@ -10,30 +12,30 @@ import (
 // that is larger is read into a buffer sized for the largest batch.
 const ReadBufferBytes = 256 << 10
 
-// coldStep says what a cold read waits for.
-type coldStep uint8
-
-const (
-	coldOpen coldStep = iota
-	coldIndex
-	coldData
-	coldHeld // answered; the buffer is in use until Release
-)
-
 // coldRead answers a read from a segment's file: open it, find the place by the
-// index, read, pick the whole batches. There is a fixed number of them; reads
+// index, read, check, pick the whole batches. There is a fixed number of them; reads
 // beyond it queue.
+//
+// What is read of a sealed segment is held against the checksums of its regions, of
+// any other against the CRCs of its batches. Where that fails, or the device cannot
+// read, the whole segment is verified once, which tells damage from its neighbours:
+// those are served, and a fetch of what is damaged is answered with an error and the
+// offset behind it. Nothing is changed or cut off.
 type coldRead struct {
-	s    *Store
-	r    *Read
-	seg  *segfile
-	step coldStep
-	buf  []byte // ReadBufferBytes
-	big  []byte // for batches larger than that; allocated when first needed
-	data aio.Op
-	at   int64 // file position of the first byte read
-	want int64 // position of the batch to begin with
-	next *coldRead
+	s        *Store
+	r        *Read
+	seg      *segfile
+	held     bool   // answered; the buffer is in use until Release
+	verified bool   // the segment, for this read
+	probing  error  // why a block elsewhere in the segment is being read
+	noIndex  bool   // it cannot be had: the log is walked from its start
+	buf      []byte // ReadBufferBytes
+	big      []byte // for batches larger than that; allocated when first needed
+	data     aio.Op
+	at       int64 // file position of the first byte read
+	want     int64 // position of the batch to begin with
+	stop     int64 // position at which the read ends: of damage, or of what is written
+	next     *coldRead
 }
 
 // readCold starts or queues a cold read.
@@ -41,13 +43,7 @@ func (s *Store) readCold(r *Read, seg *segfile) {
 	s.unpark(r)
 	c := s.coldFree
 	if c == nil {
-		r.next = nil
-		if s.coldLast != nil {
-			s.coldLast.next = r
-		} else {
-			s.coldFirst = r
-		}
-		s.coldLast = r
+		s.coldQueue.Push(r)
 		return
 	}
 	s.coldFree, c.next = c.next, nil
@@ -57,23 +53,17 @@ func (s *Store) readCold(r *Read, seg *segfile) {
 	c.begin()
 }
 
-// coldNext gives a free cold read to the oldest read in the queue.
+// coldNext gives free cold reads to the oldest reads in the queue. Some of those may
+// not need one any more.
 func (s *Store) coldNext() {
-	r := s.coldFirst
-	if r == nil || s.coldFree == nil {
-		return
+	for s.coldQueue.Len() > 0 && s.coldFree != nil {
+		s.tryRead(s.coldQueue.Take())
 	}
-	s.coldFirst = r.next
-	if s.coldFirst == nil {
-		s.coldLast = nil
-	}
-	r.next = nil
-	s.tryRead(r)
 }
 
 // ColdWaiting reports whether a read from a segment file waits because all buffers
 // for such reads hold answers that have not been released.
-func (s *Store) ColdWaiting() bool { return s.coldFirst != nil }
+func (s *Store) ColdWaiting() bool { return s.coldQueue.Len() > 0 }
 
 func (s *Store) releaseCold(c *coldRead) {
 	c.seg.reads--
@@ -85,13 +75,18 @@ func (s *Store) releaseCold(c *coldRead) {
 // finish ends the cold read without data.
 func (c *coldRead) finish(err error) {
 	s, r := c.s, c.r
-	r.cold = nil
-	s.releaseCold(c)
+	s.stopCold(c)
 	s.finishRead(r, err)
 }
 
+// stopCold takes the read from c.
+func (s *Store) stopCold(c *coldRead) {
+	c.r.cold = nil
+	s.releaseCold(c)
+}
+
 func (c *coldRead) begin() {
-	c.step = coldOpen
+	c.held, c.verified, c.noIndex, c.probing = false, false, false, nil
 	c.s.openSegment(c.r.Part, c.seg, c)
 }
 
@@ -104,45 +99,30 @@ func (c *coldRead) segmentOpen(err error) {
 	c.index()
 }
 
-// index finds the position to read from, loading the index if it must.
+// index finds the position to read from, loading the index if it must: also for its
+// checksums, when the segment is sealed.
 func (c *coldRead) index() {
 	seg, offset := c.seg, c.r.start
-	if e, ok := seg.tail.Floor(offset); ok {
-		c.read(e.Pos)
+	e, ok := seg.floor(offset)
+	if seg.older == nil && !c.noIndex && (!ok && seg.tailFrom > 0 || seg.sealed && !seg.indexing) {
+		c.s.loadIndex(c.r.Part, seg, c)
 		return
 	}
-	if seg.older != nil {
-		if e, ok := seg.older.Floor(offset); ok {
-			c.read(e.Pos)
-			return
-		}
-		c.read(0)
+	where := pick.Around(seg.damage, offset, e.Pos, seg.written)
+	if where.Inside != nil {
+		c.damaged(where.Inside.ToOffset, "damaged")
 		return
 	}
-	c.step = coldIndex
-	c.s.loadIndex(c.r.Part, seg, c)
+	c.stop = where.Stop
+	c.read(where.Pos)
 }
 
-// segmentLog describes a segment to a job. The chain is a copy, because the job
-// reads it on another thread.
-func (p *Partition) segmentLog(seg *segfile, maxBatch int) segment.Log {
-	log := segment.Log{
-		Dir: p.dir, ID: p.segmentID(seg.base), Interval: int(p.cfg.IndexInterval),
-		MaxBatchBytes: int64(maxBatch), Chain: p.epochs.Clone(),
-		Created: p.store.wallBase + p.store.loop.Now(),
-	}
-	if seg.next != nil {
-		log.EndOffset = seg.next.base
-		log.NeighbourAppend = seg.next.appendTime
-	}
-	return log
-}
-
-// indexLoaded continues when the index has been loaded or rebuilt.
+// indexLoaded continues when the index has been loaded or rebuilt, or without it: a
+// full disk, say, must not keep anybody from reading.
 func (c *coldRead) indexLoaded(err error) {
 	if err != nil {
-		c.finish(c.s.storage(err))
-		return
+		c.s.stats.IndexErrors++
+		c.noIndex = true
 	}
 	c.index()
 }
@@ -154,12 +134,10 @@ func (c *coldRead) read(pos int64) {
 }
 
 func (c *coldRead) readInto(buf []byte, pos int64) {
-	c.step = coldData
 	c.at = pos &^ (aio.BlockSize - 1)
-	end := (c.seg.written + aio.BlockSize - 1) &^ (aio.BlockSize - 1)
-	n := min(int64(len(buf)), end-c.at)
+	n := min(int64(len(buf)), roundUp(c.stop, aio.BlockSize)-c.at)
 	if n <= 0 {
-		c.finish(nil)
+		c.beyond()
 		return
 	}
 	c.data = aio.Op{Kind: aio.KindRead, File: c.seg.file, Buf: buf[:n], Off: c.at, Owner: c}
@@ -168,105 +146,110 @@ func (c *coldRead) readInto(buf []byte, pos int64) {
 
 // Complete continues when data has been read.
 func (c *coldRead) Complete(op *aio.Op) {
-	if op.Err != nil {
-		c.finish(c.s.storage(op.Err))
+	if c.probing != nil {
+		c.probed(op.Err)
 		return
 	}
 	have := op.Buf[:op.N]
-	if end := c.seg.written - c.at; int64(len(have)) > end {
-		have = have[:end]
-	}
-	c.pick(have)
-}
-
-// pick finds the batch that contains the offset wanted and answers with as many
-// whole batches as fit.
-func (c *coldRead) pick(have []byte) {
-	p, r := c.r.Part, c.r
-	rest := have[c.want-c.at:]
-	from, records := -1, 0
-	at := 0
-	for at+batch.HeaderSize <= len(rest) {
-		h, err := batch.ParseHeader(rest[at:])
-		if err != nil {
-			c.corrupt(c.want+int64(at), err)
-			return
-		}
-		size := h.Size()
-		last := h.BaseOffset + int64(h.LastOffsetDelta)
-		if last < r.start {
-			at += size
-			continue
-		}
-		if h.BaseOffset >= p.visible {
-			break
-		}
-		if at+size > len(rest) {
-			break
-		}
-		if from >= 0 && (at+size-from > r.MaxBytes || over(records, int(h.Count), r.MaxRecords)) {
-			break
-		}
-		if from < 0 {
-			if c.s.lost(r, h.BaseOffset) {
-				c.finish(r.Err)
-				return
-			}
-			from = at
-		}
-		at += size
-		records += int(h.Count)
-		r.Next = last + 1
-	}
-	if from < 0 {
-		c.further(rest, at)
+	err := op.Err
+	if err != nil && !c.verified && c.probe(err) {
 		return
 	}
-	c.step = coldHeld
-	r.Pieces[0], r.N, r.Bytes = rest[from:at], 1, at-from
-	c.s.finishRead(r, nil)
+	if err == nil {
+		err = c.check(have)
+	}
+	if err != nil {
+		c.suspect(err)
+		return
+	}
+	c.pick(have[:min(int64(len(have)), c.stop-c.at)])
 }
 
-// further goes on where no whole batch was found: at the next place, or with a
-// larger buffer for a batch that does not fit.
-func (c *coldRead) further(rest []byte, at int) {
-	pos := c.want + int64(at)
+// check holds what has been read against the checksums of the segment's regions. A
+// segment that has been damaged has none that could be trusted.
+func (c *coldRead) check(have []byte) error {
+	seg := c.seg
+	if short := min(int64(len(c.data.Buf)), seg.written-c.at) - int64(len(have)); short > 0 {
+		return fmt.Errorf("%s: %w: %d bytes are missing at %d", c.r.Part.logPath(seg), ErrCorrupt, short, c.at)
+	}
+	if !seg.hasRegions() {
+		return nil
+	}
+	return segment.CheckRegions(seg.older, c.at, have)
+}
+
+// pick answers with as many whole batches as fit.
+func (c *coldRead) pick(have []byte) {
+	p, r := c.r.Part, c.r
+	w := pick.Want{Offset: r.start, Below: p.visible, MaxBytes: r.MaxBytes, MaxRecords: r.MaxRecords, Gaps: &p.epochs}
+	if !c.seg.hasRegions() {
+		w.Check = pick.CheckBatches
+	}
+	rest := have[min(c.want-c.at, int64(len(have))):]
+	a := pick.Batches(rest, &w)
+	pos := c.want + int64(a.Passed)
 	switch {
-	case pos >= c.seg.written:
-		c.finish(nil)
-	case at > 0:
+	case a.To > a.From:
+		c.held = true
+		r.Pieces[0], r.N, r.Bytes, r.Next = rest[a.From:a.To], 1, a.To-a.From, a.Next
+		c.s.finishRead(r, nil)
+	case a.Fault != nil:
+		c.suspect(a.Fault)
+	case a.Missing >= 0:
+		c.damaged(a.Missing, "missing")
+	case a.Size > 0 && pos+int64(a.Size) > c.stop:
+		c.suspect(fmt.Errorf("%w: a batch of %d bytes at %d passes the end of what is written", ErrCorrupt, a.Size, pos))
+	case a.Size > 0:
+		c.larger(pos, a.Size)
+	case pos >= c.stop:
+		c.beyond()
+	case a.Passed > 0:
 		c.read(pos)
-	case len(rest) >= batch.HeaderSize && c.bigEnough():
-		c.readInto(c.big, pos)
 	default:
-		c.finish(&CorruptError{
-			Path: c.r.Part.logPath(c.seg), Pos: pos, Offset: c.r.start,
-			Expected: "a whole batch", Found: "the end of what has been written",
-		})
+		c.suspect(fmt.Errorf("%w: no batch at %d", ErrCorrupt, pos))
 	}
 }
 
-// bigEnough makes the large buffer ready; false when it has been tried already.
-func (c *coldRead) bigEnough() bool {
-	if len(c.data.Buf) > len(c.buf) {
-		return false
+// larger reads a batch of size bytes that the buffer does not hold.
+func (c *coldRead) larger(pos int64, size int) {
+	if pos != c.want && int64(size)+aio.BlockSize <= int64(len(c.buf)) {
+		c.read(pos) // it lies at the end of the buffer
+		return
 	}
-	if c.big == nil {
-		big, err := c.s.drv.Alloc(int(roundUp(int64(c.s.opts.MaxBatch)+aio.BlockSize, aio.BlockSize)))
+	if size+aio.BlockSize > len(c.big) {
+		n := roundUp(int64(max(size, c.s.opts.MaxBatch)+aio.BlockSize), aio.BlockSize)
+		big, err := c.s.drv.Alloc(int(n))
 		if err != nil {
-			return false
+			c.finish(c.s.storage(err))
+			return
 		}
 		c.big = big
 	}
-	return true
+	c.want = pos
+	c.readInto(c.big, pos)
 }
 
-func (c *coldRead) corrupt(pos int64, cause error) {
-	c.s.stats.CorruptReads++
-	c.finish(&CorruptError{
-		Path: c.r.Part.logPath(c.seg), Pos: pos, Offset: c.r.start,
-		Expected: "a batch header", Found: cause.Error(),
-	})
+// beyond: the file holds nothing more at or behind the offset that is wanted.
+func (c *coldRead) beyond() {
+	s, r, seg := c.s, c.r, c.seg
+	s.stopCold(c)
+	s.beyond(r, seg)
+}
+
+// segmentLog describes a segment to a job. The chain is a copy, because the job
+// reads it on another thread. Batches may be larger than the limit of today: they
+// were appended under another.
+func (p *Partition) segmentLog(seg *segfile) segment.Log {
+	log := segment.Log{
+		Dir: p.dir, ID: p.segmentID(seg.base), Interval: int(p.cfg.IndexInterval),
+		Chain:   p.epochs.Clone(),
+		Created: p.store.wallBase + p.store.loop.Now(),
+	}
+	if seg.next != nil {
+		log.EndOffset = seg.next.base
+		log.NeighbourAppend = seg.next.appendTime
+	}
+	return log
 }
 
 // storage wraps an I/O error of a read. The log goes on: only this answer fails.

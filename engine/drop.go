@@ -52,7 +52,7 @@ func (s *Store) inUse(p *Partition) bool {
 		return true
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.reads > 0 || seg.opening || seg.writing || seg.indexing || s.failed == nil && seg.safe < seg.size {
+		if seg.reads > 0 || seg.opening != nil || seg.writing || seg.indexing || s.failed == nil && seg.safe < seg.size {
 			return true
 		}
 	}

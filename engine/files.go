@@ -19,7 +19,6 @@ type opening struct {
 	seg     *segfile
 	op      aio.FileOp
 	waiters []segmentOpener
-	next    *opening
 }
 
 // openSegment opens an existing segment file, or tells w at once if it is open.
@@ -30,16 +29,14 @@ func (s *Store) openSegment(p *Partition, seg *segfile, w segmentOpener) {
 		w.segmentOpen(nil)
 		return
 	}
-	for o := s.opens; o != nil; o = o.next {
-		if o.seg == seg {
-			o.waiters = append(o.waiters, w)
-			return
-		}
+	if o := seg.opening; o != nil {
+		o.waiters = append(o.waiters, w)
+		return
 	}
 	s.trimFiles()
-	o := &opening{s: s, p: p, seg: seg, waiters: []segmentOpener{w}, next: s.opens}
-	s.opens = o
-	seg.opening = true
+	o := &opening{s: s, p: p, seg: seg, waiters: []segmentOpener{w}}
+	s.opens++
+	seg.opening = o
 	mode := aio.OpenWrite | aio.OpenDirect
 	if !seg.created {
 		mode |= aio.OpenCreate
@@ -50,75 +47,44 @@ func (s *Store) openSegment(p *Partition, seg *segfile, w segmentOpener) {
 
 // CompleteFile enters the open file and tells those who wait.
 func (o *opening) CompleteFile(op *aio.FileOp) {
-	for at := &o.s.opens; *at != nil; at = &(*at).next {
-		if *at == o {
-			*at = o.next
-			break
-		}
-	}
-	o.seg.opening = false
+	o.s.opens--
+	o.seg.opening = nil
 	if op.Err == nil {
 		o.seg.file = op.File
 		o.seg.created = true
 		o.seg.allocated = max(o.seg.allocated, op.Size)
-		o.s.linkFile(o.seg)
+		o.s.addFile(o.seg)
 	}
 	for _, w := range o.waiters {
 		w.segmentOpen(op.Err)
 	}
 }
 
-// linkFile enters seg as the most recently used open file.
-func (s *Store) linkFile(seg *segfile) {
-	s.openFiles++
-	s.pushFile(seg)
-}
-
-func (s *Store) pushFile(seg *segfile) {
-	seg.lruPrev, seg.lruNext = s.fileNewest, nil
-	if s.fileNewest != nil {
-		s.fileNewest.lruNext = seg
-	} else {
-		s.fileOldest = seg
-	}
-	s.fileNewest = seg
-}
-
-func (s *Store) unlinkFile(seg *segfile) {
-	if seg.lruPrev != nil {
-		seg.lruPrev.lruNext = seg.lruNext
-	} else {
-		s.fileOldest = seg.lruNext
-	}
-	if seg.lruNext != nil {
-		seg.lruNext.lruPrev = seg.lruPrev
-	} else {
-		s.fileNewest = seg.lruPrev
-	}
-	seg.lruPrev, seg.lruNext = nil, nil
-}
-
+// touchFile makes an open file the most recently used.
 func (s *Store) touchFile(seg *segfile) {
-	if s.fileNewest != seg {
-		s.unlinkFile(seg)
-		s.pushFile(seg)
-	}
+	s.files.Remove(&seg.lru)
+	s.addFile(seg)
+}
+
+func (s *Store) addFile(seg *segfile) {
+	s.fileUse++
+	seg.lru.Owner = seg
+	s.files.Add(&seg.lru, s.fileUse)
 }
 
 // trimFiles closes files that nobody uses until there is room for one more.
 func (s *Store) trimFiles() {
-	for seg := s.fileOldest; seg != nil && s.openFiles >= s.opts.OpenFiles; {
-		next := seg.lruNext
+	for n := s.files.First(); n != nil && s.files.Len() >= s.opts.OpenFiles; {
+		seg := n.Owner
+		n = n.Next()
 		if seg.reads == 0 && !seg.writing {
 			s.closeFile(seg)
 		}
-		seg = next
 	}
 }
 
 func (s *Store) closeFile(seg *segfile) {
-	s.unlinkFile(seg)
-	s.openFiles--
+	s.files.Remove(&seg.lru)
 	op := &aio.FileOp{Kind: aio.FileClose, File: seg.file, Owner: ignoreClose{}}
 	seg.file = aio.NoFile
 	s.drv.SubmitFile(op)

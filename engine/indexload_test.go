@@ -77,7 +77,7 @@ func TestReadersAndWriterOfOneIndexTakeTurns(t *testing.T) {
 		}
 		return true
 	})
-	r.until("seals", func() bool { return s.Stats().SealedSegments > 0 && s.sealFirst == nil })
+	r.until("seals", func() bool { return s.Stats().SealedSegments > 0 && s.seals.Len() == 0 })
 	if jobs.most != 1 {
 		t.Errorf("%d jobs on indexes at once, expected 1 for the one segment with old content", jobs.most)
 	}

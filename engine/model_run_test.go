@@ -561,7 +561,7 @@ func (r *rig) checkpointAll() {
 	}
 	r.until("indexes", func() bool {
 		for _, s := range r.shards {
-			if s.store.sealFirst != nil {
+			if s.store.seals.Len() > 0 {
 				return false
 			}
 		}
@@ -584,14 +584,14 @@ func (r *rig) verifyPart(p *Partition) {
 		if seg.size == 0 {
 			continue
 		}
-		j := &segment.VerifyJob{Log: p.segmentLog(seg, r.opts.maxBatch)}
+		j := &segment.VerifyJob{Log: p.segmentLog(seg)}
 		if !seg.sealed {
 			j.LogBytes = seg.flushed
 		}
 		if err := j.Run(r.w.FS()); err != nil {
 			r.t.Fatalf("verify %s: %v", p.logPath(seg), err)
 		}
-		if len(j.Damage) > 0 || j.IndexFault != nil && seg.tailFrom == 0 {
+		if len(j.Damage) > 0 || j.IndexFault != nil && seg.sealed {
 			r.t.Fatalf("verify %s (%d bytes, sealed %v): index %v, damage %+v", p.logPath(seg), seg.size, seg.sealed, j.IndexFault, j.Damage)
 		}
 	}

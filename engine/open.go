@@ -17,6 +17,7 @@ func (s *Store) Open(k Key, topic string, cfg PartitionConfig) *Partition {
 		key: k, slot: SlotOf(k, len(s.opts.Slots)), store: s, cfg: cfg, class: cfg.Class, shown: cfg.Class,
 		dir: layout.PartitionDir(s.opts.Dir, topic, k),
 	}
+	p.dirty.Owner = p
 	s.parts[k] = p
 	s.list = append(s.list, p)
 	if p.class != ClassFlushed {

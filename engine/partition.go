@@ -6,6 +6,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
@@ -26,7 +27,7 @@ type segfile struct {
 	endOffset, safeOffset, writtenOffset, flushedOffset int64
 
 	file      aio.File
-	opening   bool
+	opening   *opening
 	writing   bool // a writer is at work on it
 	allocated int64
 	created   bool // the file exists
@@ -40,11 +41,14 @@ type segfile struct {
 	tailFrom int64
 	older    *segment.Index
 
+	damage    []segment.Range // what is known not to be readable, in log order
+	verifying *verification
+
 	maxTimestamp, appendTime int64
 	reads                    int  // cold reads in flight
 	indexing                 bool // the index is going to be written
 	loading                  *indexLoad
-	lruPrev, lruNext         *segfile
+	lru                      order.Node[*segfile] // in the list of open files, by use
 }
 
 // Partition is one ordered log. It belongs to the store of one shard and is
@@ -78,13 +82,11 @@ type Partition struct {
 	growth         slab.Class // size of the newest chunk, if memory was not short
 	grownAt        int64      // when it got its first bytes, loop time in nanoseconds
 
-	newestLSN uint64 // newest round with bytes of this partition
-	dirtyLSN  uint64 // oldest round with bytes that are not flushed to a segment; 0: none
-	dirtyPrev *Partition
-	dirtyNext *Partition
-	tailCost  int64 // what a tail entry of this partition could take of the ring
-	isReady   bool  // in the store's list of partitions with something to write
-	nextReady *Partition
+	newestLSN uint64                 // newest round with bytes of this partition
+	dirtyLSN  uint64                 // oldest round with bytes that are not flushed to a segment; 0: none
+	dirty     order.Node[*Partition] // in the store's list of dirty partitions, by dirtyLSN
+	tailCost  int64                  // what a tail entry of this partition could take of the ring
+	isReady   bool                   // in the store's list of partitions with something to write
 	writer    *writer
 	dirMade   bool
 	memory    int // entries of this partition that wait for the journal
@@ -260,7 +262,7 @@ func (p *Partition) chunkClass(need int, least slab.Class) slab.Class {
 	for c < slab.Largest && c.Bytes() < need {
 		c++
 	}
-	share := p.store.chunks.size() * 2 / 3 / int64(1+p.store.dirty.n)
+	share := p.store.chunks.size() * 2 / 3 / int64(1+p.store.dirty.Len())
 	for c > least && int64(c.Bytes()) > share {
 		c--
 	}

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/shard"
@@ -12,23 +10,17 @@ import (
 // Pressure on producers. Nothing grows: what does not fit is refused with ErrBusy,
 // and whoever was refused waits for Starved to end.
 //
-// Above fullFill the ring is given out more and more slowly, so that producers feel
-// a disk that does not keep up before the ring is full and they stop altogether:
-// behind each batch the next one waits for a time that grows with the batch and with
-// the fill.
+// As the ring fills, package throttle slows producers down before they have to stop.
 //
 // A part of the ring is kept for tail entries, without which a checkpoint could not
 // go on: a partition with a partial block in its file needs one before that block is
 // written again. What those could take that are dirty now is tailDebt, and twice
 // that stays free: once for the checkpoint under way, and once for the next, because
 // the first one frees nothing of what it writes itself.
-const (
-	// slowest is the wait behind each KiB when the ring is full.
-	slowest = 100 * time.Microsecond
-	// tailCost is the largest part of the ring that one tail entry takes: a round
-	// of its own of a block and what does not fit beside the header.
-	tailCost = 2 * aio.BlockSize
-)
+
+// tailCost is the largest part of the ring that one tail entry takes: a round of its
+// own of a block and what does not fit beside the header.
+const tailCost = 2 * aio.BlockSize
 
 // busyCause says what an append was refused for.
 type busyCause uint8
@@ -48,7 +40,7 @@ func (s *Store) busy(cause busyCause) error {
 		// checkpoint brings to the files.
 		s.stats.BusyMemory++
 		s.memoryDue = s.memoryDue || s.memory.Len() > 0
-		if s.memory.Len() == 0 && s.dirty.n > 0 {
+		if s.memory.Len() == 0 && s.dirty.Len() > 0 {
 			s.checkpoint.pressed = true
 		}
 	case busyJournal:
@@ -107,18 +99,12 @@ func (s *Store) owe(p *Partition) {
 }
 
 // slow reports whether the next batch has to wait because the ring is filling.
-func (s *Store) slow() bool { return s.slowUntil > s.loop.Now() }
+func (s *Store) slow() bool { return s.throttle.Waits(s.loop.Now()) }
 
 // slowDown makes the next batch wait behind one of n bytes.
 func (s *Store) slowDown(n int) {
-	over := s.fillPercent() - fullFill
-	if over <= 0 {
-		return
-	}
-	now := s.loop.Now()
-	s.slowUntil = max(s.slowUntil, now) + int64(slowest)*int64(n)/1024*over/(100-fullFill)
-	if s.slowUntil > now {
-		s.loop.Arm(&s.slowTimer, s.slowUntil)
+	if until := s.throttle.Charge(s.loop.Now(), n, s.fillPercent()); until > 0 {
+		s.loop.Arm(&s.slowTimer, until)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestClassMemoryIsSlowedLikeTheOthersAndGoesOnAtOnce(t *testing.T) {
 	}
 	device.Release()
 	r.until("a full ring", func() bool { return p.store.fillPercent() > 85 || p.store.memory.Len() == 0 })
-	if wait := time.Duration(p.store.slowUntil - r.w.Now()); wait > 50*time.Millisecond {
+	if wait := p.store.throttle.Left(r.w.Now()); wait > 50*time.Millisecond {
 		t.Fatalf("at %d%% of the ring the next batch waits for %v", p.store.fillPercent(), wait)
 	}
 	segments.Release()

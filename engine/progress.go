@@ -18,7 +18,7 @@ func (s *Store) JournalProgress(written, flushed uint64) {
 		r := s.written.Take()
 		s.roundWritten(&r, flushed)
 	}
-	s.unflushed.flushedUpTo(flushed)
+	s.unflushed.Flushed(flushed)
 	s.wakeAll()
 	s.progressed(flushed)
 }

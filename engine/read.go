@@ -32,6 +32,7 @@ type Read struct {
 	Err    error
 
 	start   int64 // Offset, or what follows a gap
+	past    int64 // nothing that could be read is below it
 	pins    [MaxPieces]*chunk
 	cold    *coldRead
 	waiting bool
@@ -47,7 +48,7 @@ type ReadOwner interface {
 
 // Read starts r. The owner is told inside this call when the answer is in memory.
 func (s *Store) Read(r *Read) {
-	r.N, r.Bytes, r.Err, r.Next = 0, 0, nil, r.Offset
+	r.N, r.Bytes, r.Err, r.Next, r.past = 0, 0, nil, r.Offset, 0
 	s.tryRead(r)
 }
 
@@ -62,18 +63,15 @@ func (s *Store) tryRead(r *Read) {
 		s.finishRead(r, ErrOutOfRange)
 		return
 	}
-	r.start = p.epochs.SkipGap(r.Offset)
+	r.start = p.epochs.SkipGap(max(r.Offset, r.past))
 	if r.start >= p.visible || s.tooLittle(r) {
 		s.waitRead(r)
 		return
 	}
 	seg := p.segmentOf(r.start)
-	if seg == nil {
-		s.finishRead(r, ErrOutOfRange)
+	if seg == nil { // the oldest segments are gone
+		s.beyond(r, &segfile{next: p.first})
 		return
-	}
-	if r.start >= seg.endOffset && seg.next != nil { // the segment ends in a gap
-		seg, r.start = seg.next, seg.next.base
 	}
 	if at, ok := p.findInMemory(seg, r.start); ok {
 		s.gatherRead(r, at)
@@ -226,8 +224,13 @@ func (s *Store) gatherRead(r *Read, at place) {
 		records += int(h.Count)
 		r.Next = h.BaseOffset + int64(h.LastOffsetDelta) + 1
 	}
-	if end == pos && pos < limit { // a batch in more pieces than an answer has
+	switch {
+	case end > pos:
+	case pos < limit: // a batch in more pieces than an answer has
 		s.readCold(r, seg)
+		return
+	default:
+		s.beyond(r, seg)
 		return
 	}
 	for ; pos < end; c = c.next {

@@ -267,4 +267,7 @@ func TestAMissingSegmentIsReported(t *testing.T) {
 	if p.LogStart() != 0 {
 		t.Fatalf("the log start moved to %d without a word", p.LogStart())
 	}
+	if f := r.read(p, 3, 1<<16); !errors.Is(f.Err, ErrCorrupt) || f.Next != p.first.base {
+		t.Fatalf("fetch of what is missing: %v, next %d; expected %d", f.Err, f.Next, p.first.base)
+	}
 }

@@ -6,11 +6,14 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/fifo"
+	"github.com/mqd-broker/mqd/engine/flushwindow"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/slab"
+	"github.com/mqd-broker/mqd/engine/throttle"
 )
 
 // Store is the log of one shard: its partitions, their memory, its journal and
@@ -51,27 +54,26 @@ type Store struct {
 	memoryDue   bool
 	memoryTimer shard.Timer
 
-	unflushed    flushWindow
+	unflushed    flushwindow.Window
 	flushTimer   shard.Timer
 	journalTimer shard.Timer
 
-	dirty         dirtyList
-	ready         readyList
-	writing       int // writers at work
+	dirty         order.List[*Partition] // with bytes that are not flushed to a segment, the oldest round first: checkpoints begin there
+	ready         fifo.Queue[*Partition] // with something to write, first come first served
+	writing       int                    // writers at work
 	writersFree   *writer
 	writersParked *writer
 	writeAfter    int64
-	sealFirst     *sealing
-	sealLast      *sealing
+	seals         fifo.Queue[*sealing] // the first is at work
+	indexes       fifo.Queue[*segfile] // sealed ones with their index in memory
+	indexBytes    int64
 
-	opens      *opening
-	openFiles  int
-	fileOldest *segfile
-	fileNewest *segfile
+	opens   int                  // opens in progress
+	files   order.List[*segfile] // open ones, the one unused for longest first
+	fileUse uint64
 
 	coldFree     *coldRead
-	coldFirst    *Read
-	coldLast     *Read
+	coldQueue    fifo.Queue[*Read]
 	waitingReads int
 	pinned       int
 	woken        *Partition
@@ -88,7 +90,7 @@ type Store struct {
 	fullDisk     bool // the newest write to a segment found no space
 	starved      bool // somebody was refused with ErrBusy since room was last made
 	tailDebt     int64
-	slowUntil    int64
+	throttle     throttle.Throttle
 	slowTimer    shard.Timer
 
 	stats StoreStats
@@ -151,6 +153,7 @@ type StoreStats struct {
 	ColdReads, CorruptReads        uint64
 	ReadErrors, WriteErrors        uint64
 	SealedSegments, SealErrors     uint64
+	IndexErrors, Verifications     uint64
 	Checkpoints                    uint64
 }
 
@@ -294,7 +297,7 @@ func (s *Store) Usage() Usage {
 	return Usage{
 		ChunkBytes: s.chunks.used(), ChunkLimit: s.chunks.size(),
 		PinnedPieces: s.pinned, WaitingReads: s.waitingReads,
-		PendingAppends: s.written.Len() + s.flushing.Len(), DirtyPartitions: s.dirty.n,
-		OpenFiles: s.openFiles, MemoryBytes: s.memoryBytes,
+		PendingAppends: s.written.Len() + s.flushing.Len(), DirtyPartitions: s.dirty.Len(),
+		OpenFiles: s.files.Len(), MemoryBytes: s.memoryBytes,
 	}
 }

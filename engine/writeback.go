@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/engine/segment"
 )
 
 // Writeback is paced by how full the journal's ring and the memory are.
@@ -21,57 +20,14 @@ const (
 	writeRetry = 200 * time.Millisecond
 )
 
-// dirtyList holds the partitions with bytes that are not flushed to a segment, in
-// order of the oldest round that has such bytes: checkpoints begin at the front.
-type dirtyList struct {
-	first, last *Partition
-	n           int
-}
-
-// add enters p by its dirtyLSN. It is nearly always the last.
-func (l *dirtyList) add(p *Partition) {
-	after := l.last
-	for after != nil && after.dirtyLSN > p.dirtyLSN {
-		after = after.dirtyPrev
+// oldestDirty is the dirty partition with the oldest round that still counts, or nil.
+func (s *Store) oldestDirty() *Partition {
+	for n := s.dirty.First(); n != nil; n = n.Next() {
+		if !n.Owner.dropped {
+			return n.Owner
+		}
 	}
-	next := l.first
-	if after != nil {
-		next = after.dirtyNext
-		after.dirtyNext = p
-	} else {
-		l.first = p
-	}
-	if next != nil {
-		next.dirtyPrev = p
-	} else {
-		l.last = p
-	}
-	p.dirtyPrev, p.dirtyNext = after, next
-	l.n++
-}
-
-func (l *dirtyList) remove(p *Partition) {
-	if p.dirtyPrev != nil {
-		p.dirtyPrev.dirtyNext = p.dirtyNext
-	} else {
-		l.first = p.dirtyNext
-	}
-	if p.dirtyNext != nil {
-		p.dirtyNext.dirtyPrev = p.dirtyPrev
-	} else {
-		l.last = p.dirtyPrev
-	}
-	p.dirtyPrev, p.dirtyNext = nil, nil
-	l.n--
-}
-
-// oldest is the first partition that still counts, or nil.
-func (l *dirtyList) oldest() *Partition {
-	p := l.first
-	for p != nil && p.dropped {
-		p = p.dirtyNext
-	}
-	return p
+	return nil
 }
 
 // markDirty notes that the journal's round lsn holds bytes of p that are not
@@ -80,7 +36,7 @@ func (s *Store) markDirty(p *Partition, lsn uint64) {
 	p.newestLSN = lsn
 	if p.dirtyLSN == 0 {
 		p.dirtyLSN = lsn
-		s.dirty.add(p)
+		s.dirty.Add(&p.dirty, p.dirtyLSN)
 	}
 	s.owe(p)
 }
@@ -88,7 +44,7 @@ func (s *Store) markDirty(p *Partition, lsn uint64) {
 // markClean takes p off the list of dirty partitions.
 func (s *Store) markClean(p *Partition) {
 	if p.dirtyLSN != 0 {
-		s.dirty.remove(p)
+		s.dirty.Remove(&p.dirty)
 		p.dirtyLSN = 0
 	}
 	s.owe(p)
@@ -97,41 +53,17 @@ func (s *Store) markClean(p *Partition) {
 // flushedBelow notes that everything of p in rounds before lsn is flushed.
 func (s *Store) flushedBelow(p *Partition, lsn uint64) {
 	if p.dirtyLSN != 0 && p.dirtyLSN < lsn {
-		s.dirty.remove(p)
+		s.dirty.Remove(&p.dirty)
 		p.dirtyLSN = lsn
-		s.dirty.add(p)
+		s.dirty.Add(&p.dirty, p.dirtyLSN)
 	}
-}
-
-// readyList holds partitions with something to write, first come first served.
-type readyList struct{ first, last *Partition }
-
-func (l *readyList) push(p *Partition) {
-	p.isReady = true
-	if l.last != nil {
-		l.last.nextReady = p
-	} else {
-		l.first = p
-	}
-	l.last = p
-}
-
-func (l *readyList) pop() *Partition {
-	p := l.first
-	if p != nil {
-		l.first = p.nextReady
-		if l.first == nil {
-			l.last = nil
-		}
-		p.isReady, p.nextReady = false, nil
-	}
-	return p
 }
 
 // consider enters a partition for writing if it has something to write.
 func (s *Store) consider(p *Partition) {
 	if !p.isReady && p.writer == nil && p.worthWriting() {
-		s.ready.push(p)
+		p.isReady = true
+		s.ready.Push(p)
 	}
 }
 
@@ -153,7 +85,7 @@ func (s *Store) writeback(now int64) {
 	}
 	for s.writersFree != nil {
 		p, mode := s.nextFlush(), writeAll
-		if p == nil && s.ready.first != nil && s.writing < s.lazyWriters() {
+		if p == nil && s.ready.Len() > 0 && s.writing < s.lazyWriters() {
 			p, mode = s.nextReady(), writeChunks
 		}
 		if p == nil {
@@ -167,7 +99,7 @@ func (s *Store) writeback(now int64) {
 }
 
 // writingBack reports whether writers are at work or have work.
-func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.first != nil }
+func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.Len() > 0 }
 
 // lazyWriters is the number of writers that may be at work when no checkpoint
 // waits for them.
@@ -185,7 +117,8 @@ func (s *Store) lazyWriters() int {
 
 // nextFlush picks a partition that a checkpoint waits for, or nil.
 func (s *Store) nextFlush() *Partition {
-	for p := s.dirty.first; p != nil && p.dirtyLSN <= s.checkpoint.target; p = p.dirtyNext {
+	for n := s.dirty.First(); n != nil && n.Key() <= s.checkpoint.target; n = n.Next() {
+		p := n.Owner
 		if p.writer == nil && !p.dropped {
 			return p
 		}
@@ -195,11 +128,14 @@ func (s *Store) nextFlush() *Partition {
 
 // nextReady takes a partition with something to write, or nil.
 func (s *Store) nextReady() *Partition {
-	p := s.ready.pop()
-	for p != nil && (p.writer != nil || p.dropped || !p.worthWriting()) {
-		p = s.ready.pop()
+	for s.ready.Len() > 0 {
+		p := s.ready.Take()
+		p.isReady = false
+		if p.writer == nil && !p.dropped && p.worthWriting() {
+			return p
+		}
 	}
-	return p
+	return nil
 }
 
 // cleanChunks marks the chunks of p whose bytes are all in files.
@@ -264,76 +200,4 @@ func (s *Store) writerDone(w *writer, p *Partition, err error) {
 		s.flushedBelow(p, captured+1)
 	}
 	s.checkpoint.flushedOne()
-}
-
-// sealing is the background work on a segment that is complete.
-type sealing struct {
-	s    *Store
-	p    *Partition
-	seg  *segfile
-	job  segment.SealJob
-	old  segment.RebuildJob // for a segment that an earlier life began
-	op   aio.JobOp
-	next *sealing
-
-	running bool
-}
-
-// sealLater queues the writing of a sealed segment's index; one at a time per
-// shard, so that a helper is not kept from other work.
-func (s *Store) sealLater(p *Partition, seg *segfile) {
-	q := &sealing{s: s, p: p, seg: seg}
-	seg.indexing = true
-	if s.sealLast != nil {
-		s.sealLast.next = q
-		s.sealLast = q
-		return
-	}
-	s.sealFirst, s.sealLast = q, q
-	q.submit()
-}
-
-// submit begins, unless the index is being loaded, whose end begins it.
-func (q *sealing) submit() {
-	if q.seg.loading.isRunning() {
-		return
-	}
-	q.running = true
-	log := q.p.segmentLog(q.seg, q.s.opts.MaxBatch)
-	q.op = aio.JobOp{Owner: q}
-	if q.seg.tailFrom == 0 {
-		q.job = segment.SealJob{Log: log, Writer: q.seg.tail}
-		q.op.Job = &q.job
-	} else {
-		q.old = segment.RebuildJob{Log: log, Form: segment.FormSealed}
-		q.op.Job = &q.old
-	}
-	q.s.drv.SubmitJob(&q.op)
-}
-
-// CompleteJob goes on with the next segment. A failure costs only the index,
-// which is a cache and is rebuilt when it is needed.
-func (q *sealing) CompleteJob(op *aio.JobOp) {
-	s := q.s
-	q.seg.indexing = false
-	if op.Err != nil {
-		s.stats.SealErrors++
-		s.opts.Events.SealFailed(q.p.key, q.seg.base, op.Err)
-	} else {
-		s.stats.SealedSegments++
-	}
-	s.sealFirst = q.next
-	if s.sealFirst == nil {
-		s.sealLast = nil
-	} else {
-		s.sealFirst.submit()
-	}
-	if q.seg.loading != nil {
-		q.seg.loading.begin()
-	}
-}
-
-// sealingNow reports whether the index of seg is being written.
-func (s *Store) sealingNow(seg *segfile) bool {
-	return s.sealFirst != nil && s.sealFirst.seg == seg && s.sealFirst.running
 }

@@ -1,0 +1,37 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+)
+
+func TestNobodyWaitsBelowTheThreshold(t *testing.T) {
+	var th Throttle
+	if until := th.Charge(1000, 1<<20, From); until != 0 || th.Waits(1000) {
+		t.Fatalf("a wait until %d", until)
+	}
+}
+
+func TestTheWaitGrowsWithTheBytesAndWithTheFill(t *testing.T) {
+	wait := func(n int, fill int64) time.Duration {
+		var th Throttle
+		return time.Duration(th.Charge(5000, n, fill) - 5000)
+	}
+	if full := wait(4096, 100); full != 4*Slowest {
+		t.Fatalf("4 KiB of a full space: %v, expected %v", full, 4*Slowest)
+	}
+	for fill := int64(From + 1); fill < 100; fill++ {
+		if wait(4096, fill) >= wait(4096, fill+1) || wait(4096, fill) >= wait(8192, fill) {
+			t.Fatalf("at %d %%: %v for 4 KiB, %v for 8, %v a percent later", fill, wait(4096, fill), wait(8192, fill), wait(4096, fill+1))
+		}
+	}
+}
+
+func TestWaitsAddUpAndEnd(t *testing.T) {
+	var th Throttle
+	th.Charge(0, 1024, 100)
+	until := th.Charge(0, 1024, 100)
+	if until != int64(2*Slowest) || th.Left(0) != 2*Slowest || th.Left(until+1) != 0 || !th.Waits(until-1) || th.Waits(until) {
+		t.Fatalf("a wait until %d, expected %d", until, 2*Slowest)
+	}
+}
