@@ -50,8 +50,6 @@ type chunkPool struct {
 	inFile int    // units of clean chunks
 	oldest *chunk
 	newest *chunk
-
-	evictions uint64
 }
 
 // newChunkPool makes a pool of the given number of bytes, rounded down to slabs.
@@ -151,7 +149,6 @@ func (p *chunkPool) evictOldest() (from, units int) {
 		if ch.pins == 0 && ch.part.oldest == ch && ch.seg.written >= ch.spill {
 			from, units = ch.piece.Slab, ch.piece.Class.Units()
 			ch.part.dropOldest(p)
-			p.evictions++
 			return from, units
 		}
 	}

@@ -205,7 +205,7 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 	granted := c.granted
 	c.granted = c.granted[:0]
 	if op.Err != nil {
-		if !aio.IsNoSpace(op.Err) {
+		if !layout.MayPass(op.Err) {
 			s.deviceFailed.Store(true)
 			s.fail(op.Err)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
@@ -126,7 +127,7 @@ func (w *writer) open() {
 // segmentOpen continues when the file is open.
 func (w *writer) segmentOpen(err error) {
 	if err != nil {
-		w.done(err)
+		w.failed(err)
 		return
 	}
 	need := roundUp(w.target, aio.BlockSize)
@@ -142,7 +143,7 @@ func (w *writer) segmentOpen(err error) {
 // CompleteFile continues after a file operation.
 func (w *writer) CompleteFile(op *aio.FileOp) {
 	if op.Err != nil {
-		w.failedFile(op)
+		w.failed(op.Err)
 		return
 	}
 	switch w.step {
@@ -168,14 +169,17 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 	}
 }
 
-// failedFile tells a flush that failed, after which nothing on the device can be
-// believed, from other failures, after which the work is tried again later.
-func (w *writer) failedFile(op *aio.FileOp) {
-	if w.step == writeFlush || w.step == writeSyncDir || w.step == writeSealSync {
+// failed ends the work. After a flush that failed nothing on the device can be believed;
+// other failures are this shard's, unless they may pass: then it is tried again later.
+func (w *writer) failed(err error) {
+	flush := w.step == writeFlush || w.step == writeSyncDir || w.step == writeSealSync
+	if flush {
 		w.s.deviceFailed.Store(true)
-		w.s.fail(op.Err)
 	}
-	w.done(op.Err)
+	if flush || !layout.MayPass(err) {
+		w.s.fail(err)
+	}
+	w.done(err)
 }
 
 // data writes the next piece, or goes on to the flush.
@@ -272,7 +276,7 @@ func (w *writer) piece(c *chunk, block int64) {
 // Complete continues after a data operation.
 func (w *writer) Complete(op *aio.Op) {
 	if op.Err != nil {
-		w.failedData(op)
+		w.failed(op.Err)
 		return
 	}
 	switch w.step {
@@ -295,18 +299,6 @@ func (w *writer) Complete(op *aio.Op) {
 	default:
 		invariant.Violated("engine: a writer knows what it waits for")
 	}
-}
-
-// failedData: a failed flush is the device's failure, a failed write is this
-// shard's unless only space is missing.
-func (w *writer) failedData(op *aio.Op) {
-	if w.step == writeFlush {
-		w.s.deviceFailed.Store(true)
-	}
-	if !aio.IsNoSpace(op.Err) || w.step == writeFlush {
-		w.s.fail(op.Err)
-	}
-	w.done(op.Err)
 }
 
 // flush makes what has been written durable if this work is to.

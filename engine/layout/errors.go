@@ -3,6 +3,9 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"syscall"
+
+	"github.com/mqd-broker/mqd/engine/aio"
 )
 
 // ErrCorrupt: what is stored does not check.
@@ -10,6 +13,18 @@ var ErrCorrupt = errors.New("stored data corrupt")
 
 // ErrBadDataDir: the data directory cannot be used.
 var ErrBadDataDir = errors.New("data directory not usable")
+
+// MayPass reports whether a failure may pass by itself, so that what failed is tried
+// again: something is short that others can give back. Anything else is the disk's or
+// the filesystem's, and does not.
+func MayPass(err error) bool {
+	for _, short := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR} {
+		if errors.Is(err, short) {
+			return true
+		}
+	}
+	return aio.IsNoSpace(err)
+}
 
 // CorruptError says where stored data does not check.
 type CorruptError struct {
