@@ -91,9 +91,10 @@ type Partition struct {
 	dirMade   bool
 	memory    int // entries of this partition that wait for the journal
 
-	waiters *Read           // fetches that wait for new batches
-	ends    [lastEnds]place // where the newest fetches from memory ended
-	nextEnd uint8           // the one to be forgotten next
+	waiters    *Read           // fetches that wait for new batches
+	nextWaiter *Read           // that is looked at next, while they are woken
+	ends       [lastEnds]place // where the newest fetches from memory ended
+	nextEnd    uint8           // the one to be forgotten next
 
 	isWoken   bool // in the store's list of partitions whose waiters may go on
 	nextWoken *Partition

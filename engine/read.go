@@ -295,6 +295,9 @@ func (s *Store) unpark(r *Read) {
 		return
 	}
 	r.waiting = false
+	if r.Part.nextWaiter == r {
+		r.Part.nextWaiter = r.next
+	}
 	if r.prev != nil {
 		r.prev.next = r.next
 	} else {
@@ -319,14 +322,15 @@ func (s *Store) wakeAll() {
 }
 
 // wake answers the reads that waited for p's visible end to move. Those that
-// still have to wait stay where they are.
+// still have to wait stay where they are. Whoever hears of one may cancel others.
 func (s *Store) wake(p *Partition) {
-	for r := p.waiters; r != nil; {
-		next := r.next
+	p.nextWaiter = p.waiters
+	for p.nextWaiter != nil {
+		r := p.nextWaiter
+		p.nextWaiter = r.next
 		if p.epochs.SkipGap(r.Offset) < p.visible {
 			s.tryRead(r)
 		}
-		r = next
 	}
 }
 
