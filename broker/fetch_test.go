@@ -302,6 +302,7 @@ func TestAReadErrorIsTheFetchsAlone(t *testing.T) {
 		for range 400 {
 			sent = append(sent, r.mustProduce(0, topic.ID, 0, testBatch(t, 1, 3000)))
 		}
+		r.sealsMayFail = true
 		fault := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: "*.log"}, Times: sim.Always})
 		f := r.fetch(shards-1, topic.ID, 0, 0)
 		if f.Code != Storage || f.Message == "" || f.Bytes() != 0 {

@@ -290,6 +290,7 @@ func TestADeadDeviceIsNoDamage(t *testing.T) {
 	r, id, sent := threeSegments(t)
 	p := r.part(id, 0)
 	r.mustHold(p, sent)
+	r.sealsMayFail = true
 	dead := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: "*.log"}, Times: sim.Always})
 	for _, n := range []int{0, 20, 40} {
 		if f := r.read(p, sent[n].Base, 1<<16); !errors.Is(f.Err, ErrStorage) || errors.Is(f.Err, ErrCorrupt) {

@@ -44,7 +44,7 @@ func (r *rig) interrupt(shards, checkpoints int) bool {
 	r.w.Kill()
 	d := r.w.Driver(aio.Options{ArenaBytes: 32 << 20, RecvBuffers: 2})
 	_, err := recovery.Recover(&checkpointLimit{d, checkpoints}, recovery.Options{
-		Dir: rigDir, Shards: shards, MaxBatch: 1 << 17, Topics: r.topics, Catalog: r.config(ClassFlushed),
+		Dir: rigDir, Shards: shards, Topics: r.topics, Catalog: r.config(ClassFlushed),
 	})
 	if err != nil && !errors.Is(err, errInterrupted) {
 		r.t.Fatalf("start for %d shards that ends after %d checkpoints: %v", shards, checkpoints, err)

@@ -130,7 +130,7 @@ func (r *rig) tryStart() error {
 	}
 	var err error
 	r.rec, err = recovery.Recover(drivers[0], recovery.Options{
-		Dir: rigDir, Shards: n, MaxBatch: r.opts.maxBatch, Topics: r.topics,
+		Dir: rigDir, Shards: n, Topics: r.topics,
 		Catalog: r.config(ClassFlushed),
 		Report:  func(f string, a ...any) { r.log = append(r.log, fmt.Sprintf(f, a...)) },
 	})

@@ -125,7 +125,7 @@ func (s *member) recover() error {
 	n.topics = broker.NewTopics(n.brokerOptions(), s.drv.FS(), report)
 	var err error
 	n.rec, err = recovery.Recover(s.drv, recovery.Options{
-		Dir: n.cfg.Dir, Shards: n.cfg.Shards, Slots: n.cfg.Slots, MaxBatch: n.cfg.MaxMessageBytes,
+		Dir: n.cfg.Dir, Shards: n.cfg.Shards, Slots: n.cfg.Slots,
 		Catalog: broker.CatalogConfig(), Topics: n.topics,
 		Report: report,
 	})

@@ -173,12 +173,13 @@ func TestAFreePortIsFound(t *testing.T) {
 }
 
 // TestADirectoryLivesOnWithOtherSettings starts a directory with one number of
-// shards, journal size and message limit after the other, and finds in it what was
-// acknowledged under all of them, after orderly ends and after deaths.
+// shards, journal size and message limit after the other, up and down, and finds in it
+// what was acknowledged under all of them, after orderly ends and after deaths.
 func TestADirectoryLivesOnWithOtherSettings(t *testing.T) {
 	r := newMachine(t, small(1))
 	want := map[spot][]byte{}
-	for life, size := range []int{minMessageBytes, 64 << 10, 128 << 10, 1 << 20, 1 << 20, maxMessageBytes} {
+	const least, most = minMessageBytes, maxMessageBytes
+	for life, size := range []int{least, 64 << 10, 128 << 10, 1 << 20, least, most, 64 << 10, 1 << 20, least} {
 		r.cfg.Shards, r.cfg.MaxMessageBytes = 1+life%3, size
 		r.cfg.JournalBytes = max(MinJournalBytes, messageShare*int64(size))
 		r.cfg.CacheBytes = 64 << 20

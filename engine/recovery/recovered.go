@@ -116,7 +116,7 @@ func (r *recovery) readSegment(p *replayed, base, from int64, each func(b []byte
 	}
 	var buf []byte
 	_, err = segment.Scan(f, segment.ScanOptions{
-		Path: path, To: size, Offset: base, Chain: &p.rec.Epochs, MaxBatchBytes: int64(r.opts.MaxBatch),
+		Path: path, To: size, Offset: base, Chain: &p.rec.Epochs,
 	}, func(b *segment.Batch) error {
 		if b.LastOffset < from {
 			return nil

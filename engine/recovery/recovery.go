@@ -48,9 +48,7 @@ type Options struct {
 	Slots int
 	// Catalog is the configuration of the catalog's partition.
 	Catalog layout.PartitionConfig
-	// MaxBatch bounds a batch in a log, in bytes.
-	MaxBatch int
-	Topics   Topics
+	Topics  Topics
 	// Report tells an operator, in one line, of what was found and done.
 	Report func(format string, args ...any)
 }

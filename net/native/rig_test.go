@@ -175,7 +175,7 @@ func (r *rig) start(o rigOptions) {
 	first := r.shards[0].drv
 	topics := broker.NewTopics(o.broker, first.FS(), nil)
 	rec := must(recovery.Recover(first, recovery.Options{
-		Dir: rigDir, Shards: o.shards, MaxBatch: rigBatch, Topics: topics, Catalog: broker.CatalogConfig(),
+		Dir: rigDir, Shards: o.shards, Topics: topics, Catalog: broker.CatalogConfig(),
 		Report: func(f string, a ...any) { r.t.Logf(f, a...) },
 	}))
 	r.node = must(broker.NewNode(o.broker, rec, topics))
