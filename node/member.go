@@ -35,6 +35,7 @@ type member struct {
 	// close means end.
 	stages  chan func(s *member) error
 	results chan error
+	byHand  bool // there is no thread; see Manual
 
 	over    atomic.Bool // the loop turns no more
 	order   order       // that it has obeyed
@@ -51,6 +52,9 @@ func newMember(n *Node, id int) *member {
 
 // do has the shard's thread do f.
 func (s *member) do(f func(s *member) error) error {
+	if s.byHand {
+		return f(s)
+	}
 	s.stages <- f
 	return <-s.results
 }

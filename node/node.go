@@ -55,11 +55,29 @@ type Node struct {
 // Start recovers the data directory and begins to serve. It returns when clients
 // can connect. An error leaves nothing running.
 func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
+	began := time.Now()
+	n, err := newNode(cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	n.launch()
+	if err := n.begin(ctx); err != nil {
+		n.abandon()
+		return nil, err
+	}
+	for _, s := range n.shards {
+		s.stages <- nil // serve
+	}
+	n.took = time.Since(began)
+	n.logStart()
+	return n, nil
+}
+
+func newNode(cfg Config, p Platform) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	began := time.Now()
 	n := &Node{
 		cfg: cfg, platform: p, census: conn.NewCensus(cfg.MaxConnections),
 		down: make(chan struct{}), done: make(chan struct{}), patience: abortPatience,
@@ -69,34 +87,27 @@ func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
 	for i := range n.shards {
 		n.shards[i] = newMember(n, i)
 	}
-	// Each stage is done by all shards, on their own threads, before the next
-	// begins: nothing is served before everything is recovered and durable.
-	n.launch()
-	stages := []struct {
-		what string
-		do   func(ctx context.Context) error
-	}{
-		{"open", func(context.Context) error { return n.all((*member).open) }},
-		{"recover", func(context.Context) error { return n.shards[0].do((*member).recover) }},
-		{"restore", func(context.Context) error { return n.restore() }},
-		{"listen", func(context.Context) error { return n.listen() }},
-	}
-	for _, st := range stages {
-		if err := ctx.Err(); err != nil {
-			n.abandon()
-			return nil, err
-		}
-		if err := st.do(ctx); err != nil {
-			n.abandon()
-			return nil, err
-		}
-	}
-	for _, s := range n.shards {
-		s.stages <- nil // serve
-	}
-	n.took = time.Since(began)
-	n.logStart()
 	return n, nil
+}
+
+// begin does what comes before serving. Each stage is done by all shards, on their
+// own threads, before the next begins: nothing is served before everything is
+// recovered and durable.
+func (n *Node) begin(ctx context.Context) error {
+	for _, stage := range []func() error{
+		func() error { return n.all((*member).open) },
+		func() error { return n.shards[0].do((*member).recover) },
+		n.restore,
+		n.listen,
+	} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := stage(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // launch starts the shards' threads.
@@ -117,6 +128,10 @@ func (n *Node) launch() {
 func (n *Node) all(f func(s *member) error) error {
 	results := make(chan error, len(n.shards))
 	for _, s := range n.shards {
+		if s.byHand {
+			results <- s.do(f)
+			continue
+		}
 		go func() { results <- s.do(f) }()
 	}
 	var first error

@@ -171,18 +171,25 @@ func (l *Loop) Stop() { l.stop = true }
 // Run turns until Stop. An error means that the driver is broken.
 func (l *Loop) Run() error {
 	for !l.stop {
-		worked, err := l.Turn()
-		if err != nil {
+		if err := l.Step(); err != nil {
 			return err
-		}
-		if worked == 0 {
-			if err := l.idle(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
+
+// Step is what Run repeats: a turn and, after one that found nothing to do, what the
+// loop's idle mode says.
+func (l *Loop) Step() error {
+	worked, err := l.Turn()
+	if err != nil || worked > 0 {
+		return err
+	}
+	return l.idle()
+}
+
+// Stopped reports whether Stop has been called.
+func (l *Loop) Stopped() bool { return l.stop }
 
 // Turn runs one turn without idling and returns how much work it found. Run
 // calls it; harnesses that schedule several loops themselves do too.

@@ -23,6 +23,10 @@ const (
 func (w *World) Crash(keep Keep) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.cutPower(keep)
+}
+
+func (w *World) cutPower(keep Keep) {
 	flight := w.inFlightWrites()
 	w.killDrivers()
 	for _, f := range flight {
@@ -38,6 +42,10 @@ func (w *World) Crash(keep Keep) {
 func (w *World) Kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.endProcesses()
+}
+
+func (w *World) endProcesses() {
 	flight := w.inFlightWrites()
 	w.killDrivers()
 	for _, f := range flight {

@@ -238,7 +238,8 @@ func (d *Driver) hasWork() bool { return d.ready.len() > 0 || d.woken || d.dead 
 
 // runTime is for how long, in virtual nanoseconds, a driver is taken to be running
 // after it has got work or its wait has ended: its next Poll says for how long
-// it can wait. One that is not polled does not stop the clock for longer.
+// it can wait. One that is not polled does not stop the clock for longer, nor does one
+// that is not polled when its wait has ended.
 const runTime = 20_000
 
 // blockVirtual moves time from event to event until d has work, until it has
@@ -252,7 +253,7 @@ func (d *Driver) blockVirtual() {
 			case o == d:
 			case o.ran != never && w.Now()-o.ran < runTime:
 				return
-			case o.ran == never && o.until < stop:
+			case o.ran == never && o.until < stop && w.Now()-o.until < runTime:
 				stop = max(o.until, w.Now())
 			}
 		}

@@ -44,6 +44,9 @@ func (s *fsys) step(op Ops, what, path, more string) (*Fault, error) {
 	if s.w.opt.Mode == RealTime {
 		s.w.holdHere(&subj)
 	}
+	if s.help == nil {
+		s.w.burn() // a helper's step has been an event
+	}
 	if s.d.dead {
 		s.w.mu.Unlock()
 		return nil, fsError(what, path, aio.ErrClosed)

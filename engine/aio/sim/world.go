@@ -80,6 +80,9 @@ type World struct {
 	mounts uint64
 	epoch  uint64 // counts crashes and kills
 
+	fuse  *Fuse
+	blown bool
+
 	net    network
 	faults []*Injection
 	holds  []*Hold
@@ -197,6 +200,9 @@ func (w *World) arm() {
 func (w *World) run(e event) {
 	switch e.kind {
 	case evOp:
+		if e.d.side == server {
+			w.burn()
+		}
 		if !e.d.alive(e.slot, e.gen) {
 			return
 		}
@@ -204,6 +210,9 @@ func (w *World) run(e event) {
 			e.d.perform(e.slot, &s)
 		}
 	case evHelper:
+		if e.d.side == server {
+			w.burn()
+		}
 		if !e.d.dead && (e.freed || len(w.holds) == 0 || !w.held(&e.help.next, e)) {
 			w.mu.Unlock()
 			e.help.turn()
