@@ -279,6 +279,53 @@ var histories = []struct {
 		s.p.Acked(msg(4), 6)
 		s.read(7, 0, 1, empty, empty, empty, empty, 4)
 	}, nil},
+	{"memory and written: a power cut takes the newest", []Class{Memory, Written}, func(s *story) {
+		s.ackedTo(0, 4)
+		s.p.PowerCut()
+		s.read(6, 0, 1, empty, empty, empty, empty)
+		s.sent(1)
+		s.p.Acked(msg(4), 6)
+		s.read(7, 0, 1, empty, empty, empty, empty, 4)
+	}, nil},
+	{"written: a power cut takes what an earlier recovery kept", []Class{Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.read(2, 0, 1)
+		s.p.PowerCut()
+		s.read(2, 0, empty)
+	}, []Kind{Lost}},
+	{"written: a crash before the power cut takes", []Class{Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.p.PowerCut()
+		s.read(2, 0, empty)
+	}, []Kind{Lost}},
+	{"flushed: a power cut takes", []Class{Flushed}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.PowerCut()
+		s.read(2, 0, empty)
+	}, []Kind{Lost, Gap}},
+	{"memory becomes flushed: what was acknowledged before may go", []Class{Memory}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.SetClass(Flushed)
+		s.p.PowerCut()
+		s.read(2, 0, empty)
+	}, nil},
+	{"memory becomes flushed: what was acknowledged as that goes", []Class{Memory}, func(s *story) {
+		s.ackedTo(0, 1)
+		s.p.SetClass(Flushed)
+		s.sent(1)
+		s.p.AckedAs(msg(1), 1, Flushed)
+		s.p.PowerCut()
+		s.read(2, 0, empty)
+	}, []Kind{Lost}},
+	{"flushed becomes memory: the newest may go", []Class{Flushed}, func(s *story) {
+		s.ackedTo(0, 1)
+		s.p.SetClass(Memory)
+		s.ackedTo(1, 2)
+		s.p.Crashed()
+		s.read(2, 0, empty)
+	}, nil},
 	{"memory: taken in two crashes without a reading between", []Class{Memory}, func(s *story) {
 		s.ackedTo(0, 2)
 		s.p.Crashed()

@@ -9,23 +9,25 @@
 // ([Message], with contents that follow from its identity, see [Append]), so
 // that one value read back says who sent it, in which place of its sequence, and
 // whether a single bit has changed. Lives number the processes of the broker one
-// after the other; what happens between [Partition.Crashed] and the next one
-// belongs to one life.
+// after the other; what happens between [Partition.Crashed], or another end, and the
+// next one belongs to one life.
 //
 // The rules, by [Kind]:
 //
-//   - Acknowledged messages of flushed and written partitions are at their
-//     offsets in every complete reading ([Scan]), for ever, and so is whatever a
-//     consumer of such a partition saw.
+//   - Acknowledged messages of a flushed partition are at their offsets in every
+//     complete reading ([Scan]), for ever, and so is whatever a consumer of it saw.
 //   - Of a memory partition a crash may take the newest messages of the life
 //     that it ends, never one with a later one left, and nothing that an earlier
-//     recovery had kept. An orderly end takes nothing.
+//     recovery had kept. Of a written partition a power cut may; the death of the
+//     process takes nothing, and an orderly end takes nothing of any.
+//   - Where the class changes, each message has the one that its acknowledgement
+//     named.
 //   - An offset has one content for all time, also if that was lost.
 //   - A message that was not acknowledged may be there or not, once.
 //   - Nothing is there that was not sent, that was refused, or that belongs to
 //     another partition; nothing is changed.
 //   - Messages of one producer stand in the order in which it sent them.
-//   - Offsets are dense. Only memory partitions may have gaps, where a crash
-//     was, and the broker must have said so to whoever read on.
+//   - Offsets are dense. Gaps may be only where an end of a life may have taken
+//     messages, and the broker must have said so to whoever read on.
 //   - The end of a partition never goes back.
 package history

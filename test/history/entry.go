@@ -10,6 +10,7 @@ type entry struct {
 	producer, seq uint32
 	life          uint32 // when it was first known
 	scan          uint32 // the newest reading that found it
+	class         Class  // what was promised: the partition's weakest until it is acknowledged
 	flags         flags
 }
 

@@ -2,23 +2,36 @@ package history
 
 import "fmt"
 
-// Class is what a partition promises when the broker's process dies.
+// Class is what a partition promises when a life of the broker ends.
 type Class uint8
 
 const (
-	// Memory may lose the newest messages of a life.
+	// Memory may lose the newest messages of a life that does not end in order.
 	Memory Class = iota + 1
-	// Written loses nothing.
+	// Written may lose them when the power fails.
 	Written
-	// Flushed loses nothing either; it differs from Written when the power fails.
+	// Flushed loses nothing.
 	Flushed
 )
+
+// end says how a life ended.
+type end uint8
+
+const (
+	stopped  end = iota // in order, or it goes on
+	crashed             // its process was killed
+	powerCut            // and the machine with it
+)
+
+// takes reports whether the end of a life may take messages of a class.
+func (e end) takes(c Class) bool { return e == crashed && c == Memory || e == powerCut && c != Flushed }
 
 // Partition is the history of one partition and its judge.
 type Partition struct {
 	stream     uint32
-	class      Class
-	crashed    []bool // by life, from 1: how each ended
+	class      Class // now
+	weakest    Class // ever
+	ends       []end // by life, from 1
 	senders    map[uint32]*sender
 	log        pages
 	end        int64 // nothing known lies at or above it
@@ -34,7 +47,7 @@ type Counts struct {
 	Sent, Acked, Refused, Unknown int
 	// UnknownFound are those without an outcome that were seen all the same.
 	UnknownFound int
-	// Taken are the messages that crashes took from memory partitions.
+	// Taken are the messages that ends of lives took, where the class allows it.
 	Taken int
 	// Gaps are the stretches of offsets without content in the newest complete
 	// reading.
@@ -76,11 +89,20 @@ const nowhere = -1
 // New begins the history of an empty partition in the broker's first life. stream
 // is what its messages carry.
 func New(stream uint32, class Class) *Partition {
-	return &Partition{stream: stream, class: class, crashed: []bool{false}, senders: map[uint32]*sender{}, log: pages{}}
+	return &Partition{
+		stream: stream, class: class, weakest: class, ends: []end{stopped}, senders: map[uint32]*sender{}, log: pages{},
+	}
 }
 
 // life is the number of the current life.
-func (p *Partition) life() uint32 { return uint32(len(p.crashed)) }
+func (p *Partition) life() uint32 { return uint32(len(p.ends)) }
+
+// SetClass says that the class is changed, as soon as that is asked for: what is
+// acknowledged meanwhile may be of either.
+func (p *Partition) SetClass(c Class) {
+	p.class = c
+	p.weakest = min(p.weakest, c)
+}
 
 // Sent says that a message was given to a client. Those of one producer are told
 // in order of their sequence, from 0, before their outcome.
@@ -99,14 +121,19 @@ func (p *Partition) Sent(m Message) {
 	p.counts.Sent++
 }
 
-// Acked says that a message was acknowledged with an offset, in the current life.
-func (p *Partition) Acked(m Message, offset int64) {
+// Acked says that a message was acknowledged with an offset, in the current life, and
+// has reached the partition's class.
+func (p *Partition) Acked(m Message, offset int64) { p.AckedAs(m, offset, p.class) }
+
+// AckedAs is Acked for an acknowledgement that names the class that was reached.
+func (p *Partition) AckedAs(m Message, offset int64, c Class) {
 	if !p.settle(m, acked) {
 		return
 	}
 	p.counts.Acked++
 	if e := p.place(m, offset); e != nil {
 		e.flags |= isAcked
+		e.class = max(e.class, c)
 	}
 }
 
@@ -144,15 +171,29 @@ func (p *Partition) settle(m Message, o outcome) bool {
 	return false
 }
 
-// Crashed ends a life by force; Stopped ends it in order. The next one begins.
-func (p *Partition) Crashed() { p.next(true) }
+// Crashed ends a life by force; the next one begins.
+func (p *Partition) Crashed() { p.next(crashed) }
+
+// PowerCut ends a life together with the machine.
+func (p *Partition) PowerCut() { p.next(powerCut) }
 
 // Stopped ends a life in order.
-func (p *Partition) Stopped() { p.next(false) }
+func (p *Partition) Stopped() { p.next(stopped) }
 
-func (p *Partition) next(crashed bool) {
-	p.crashed[len(p.crashed)-1] = crashed
-	p.crashed = append(p.crashed, false)
+func (p *Partition) next(e end) {
+	p.ends[len(p.ends)-1] = e
+	p.ends = append(p.ends, stopped)
+}
+
+// lossy reports whether the end of any life from one up to, but not including, another
+// may have taken messages.
+func (p *Partition) lossy(from, to uint32) bool {
+	for l := max(from, 1); l < to; l++ {
+		if p.ends[l-1].takes(p.weakest) {
+			return true
+		}
+	}
+	return false
 }
 
 // End is the least that the end of the partition can be by what is known. Ask for
@@ -213,7 +254,7 @@ func (p *Partition) place(m Message, offset int64) *entry {
 		return nil
 	}
 	if e.flags&isKnown == 0 {
-		*e = entry{producer: m.Producer, seq: m.Seq, life: p.life(), flags: isKnown}
+		*e = entry{producer: m.Producer, seq: m.Seq, life: p.life(), class: p.weakest, flags: isKnown}
 	}
 	s.offsets[m.Seq] = offset
 	p.end = max(p.end, offset+1)

@@ -58,8 +58,8 @@ func (s *Scan) Skip(from, to int64) {
 	}
 	s.gaps++
 	s.next = to
-	if s.p.class != Memory {
-		s.p.violate(Gap, "offsets %d to %d are empty in a partition of class %v", from, to-1, s.p.class)
+	if !s.p.lossy(1, s.life) {
+		s.p.violate(Gap, "offsets %d to %d are empty in a partition of class %v", from, to-1, s.p.weakest)
 	}
 	if s.gap.from == s.gap.to {
 		s.gap.from = from
@@ -102,11 +102,7 @@ func (s *Scan) closeGap(life uint32) {
 	if s.gap.from == s.gap.to {
 		return
 	}
-	crash := false
-	for l := max(s.before, 1); l < life; l++ {
-		crash = crash || s.p.crashed[l-1]
-	}
-	if !crash {
+	if !s.p.lossy(s.before, life) {
 		s.p.violate(Gap, "offsets %d to %d are empty, and no crash lies between what is around them (lives %d and %d)",
 			s.gap.from, s.gap.to-1, s.before, life)
 	}
@@ -159,12 +155,12 @@ func (s *Scan) missing(offset int64, e *entry, taken map[uint32]int64) {
 		what = "acknowledged"
 	}
 	switch {
-	case p.class != Memory:
+	case e.class == Flushed:
 		p.violate(Lost, "message %v at offset %d, %s in life %d, is not there", m, offset, what, e.life)
 	case e.flags&isKept != 0:
 		p.violate(Lost, "message %v at offset %d, %s in life %d and kept by a recovery, is not there", m, offset, what, e.life)
-	case !p.crashed[e.life-1]:
-		p.violate(Lost, "message %v at offset %d, %s in life %d that did not crash, is not there", m, offset, what, e.life)
+	case !p.ends[e.life-1].takes(e.class):
+		p.violate(Lost, "message %v of class %v at offset %d, %s in life %d that took nothing, is not there", m, e.class, offset, what, e.life)
 	default:
 		p.counts.Taken++
 		if _, ok := taken[e.life]; !ok {
@@ -193,7 +189,7 @@ func (t *Tail) Record(offset int64, value []byte) {
 	switch {
 	case offset < t.next:
 		p.violate(Reordered, "a consumer got offset %d where %d comes next", offset, t.next)
-	case offset > t.next && p.class != Memory:
+	case offset > t.next && !p.lossy(1, p.life()):
 		p.violate(Lost, "a consumer got offset %d where %d comes next", offset, t.next)
 	}
 	t.next = max(t.next, offset+1)
