@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/journal"
 )
 
 // Manual is a node without threads: its owner turns the loops of the shards, all on
@@ -85,5 +86,8 @@ func (m *Manual) Close() error {
 	return errors.Join(errs...)
 }
 
-// Store is the log of a shard, for what it counts.
+// Store is the log of a shard, and Journal its journal, for what they count.
 func (m *Manual) Store(shard int) *engine.Store { return m.n.shards[shard].store }
+
+// Journal is the journal of a shard.
+func (m *Manual) Journal(shard int) *journal.Journal { return m.n.shards[shard].journal }

@@ -20,16 +20,17 @@ type deviceFlag = atomic.Bool
 
 // member is one shard of a node: everything that its thread owns.
 type member struct {
-	n      *Node
-	id     int
-	drv    aio.Driver
-	loop   *shard.Loop
-	store  *engine.Store
-	broker *broker.Shard
-	conns  *conn.Server
-	native *native.Server
-	timing journal.Timing
-	door   *conn.Door
+	n       *Node
+	id      int
+	drv     aio.Driver
+	loop    *shard.Loop
+	store   *engine.Store
+	journal *journal.Journal
+	broker  *broker.Shard
+	conns   *conn.Server
+	native  *native.Server
+	timing  journal.Timing
+	door    *conn.Door
 
 	// stages carries what the thread does before it serves: nil means serve, a
 	// close means end.
@@ -153,7 +154,7 @@ func (s *member) openStore() error {
 	st.SetJournal(j, n.rec.Sequence[s.id])
 	st.SetDeviceTime(timing.Best())
 	s.timing = timing
-	s.store = st
+	s.store, s.journal = st, j
 	return nil
 }
 

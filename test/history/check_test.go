@@ -300,6 +300,18 @@ var histories = []struct {
 		s.p.PowerCut()
 		s.read(2, 0, empty)
 	}, []Kind{Lost}},
+	{"written: a power cut during the start after a crash", []Class{Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.p.CutBeforeStart()
+		s.read(2, 0, empty)
+	}, nil},
+	{"memory and written: a power cut during the start after an orderly end", []Class{Memory, Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Stopped()
+		s.p.CutBeforeStart()
+		s.read(2, 0, empty)
+	}, []Kind{Lost, Gap}},
 	{"flushed: a power cut takes", []Class{Flushed}, func(s *story) {
 		s.ackedTo(0, 2)
 		s.p.PowerCut()

@@ -177,6 +177,14 @@ func (p *Partition) Crashed() { p.next(crashed) }
 // PowerCut ends a life together with the machine.
 func (p *Partition) PowerCut() { p.next(powerCut) }
 
+// CutBeforeStart says that the power was cut before the next life had begun to serve.
+// What the life before had not lost to the end of its process may be lost now.
+func (p *Partition) CutBeforeStart() {
+	if e := &p.ends[len(p.ends)-2]; *e == crashed {
+		*e = powerCut
+	}
+}
+
 // Stopped ends a life in order.
 func (p *Partition) Stopped() { p.next(stopped) }
 

@@ -15,12 +15,22 @@ type Reader interface {
 	Skip(from, to int64)
 }
 
+// Fetcher asks a broker for batches, which are valid until the next call.
+type Fetcher interface {
+	Fetch(wire.FetchRequest) (wire.FetchResponse, error)
+}
+
+// ReadAll is [ReadAll] over the connection.
+func (c *Conn) ReadAll(topic wire.TopicID, partition int32, from, end int64, to Reader) error {
+	return ReadAll(c, topic, partition, from, end, to)
+}
+
 // ReadAll reads a partition from offset from, up to end and perhaps beyond.
 //
 // An offset that is passed over is told of in one way: whoever asks for it gets
 // what comes behind it, in place of an error. So where records jump within an
 // answer the offset behind the jump is asked for again.
-func (c *Conn) ReadAll(topic wire.TopicID, partition int32, from, end int64, to Reader) error {
+func ReadAll(c Fetcher, topic wire.TopicID, partition int32, from, end int64, to Reader) error {
 	r := &reading{c: c, topic: topic, partition: partition, next: from, to: to}
 	for r.next < end {
 		before := r.next
@@ -35,7 +45,7 @@ func (c *Conn) ReadAll(topic wire.TopicID, partition int32, from, end int64, to 
 }
 
 type reading struct {
-	c         *Conn
+	c         Fetcher
 	topic     wire.TopicID
 	partition int32
 	next      int64
