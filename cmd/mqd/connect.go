@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -57,6 +59,10 @@ func (s *server) address() string {
 func (s *server) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
 	if s.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout is %v, expected more than 0", s.timeout)
+	}
+	_, port, err := net.SplitHostPort(s.address())
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+		return nil, fmt.Errorf("the broker's address (--server or %s) is %q, expected host:port with a port of 1 to 65535", serverVar, s.address())
 	}
 	opts = append([]client.Option{client.WithClientID("mqd " + version), client.WithTimeout(s.timeout)}, opts...)
 	c, err := client.Dial(ctx, []string{s.address()}, opts...)
@@ -119,7 +125,7 @@ func (s *server) advice(err error) string {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, client.ErrUnknownTopic):
-		return fmt.Sprintf("topic %q does not exist; create it with: mqd topic create %s", e.Topic, e.Topic)
+		return fmt.Sprintf("topic %q does not exist; see those that do with: mqd topic list, or create it with: mqd topic create %s", e.Topic, e.Topic)
 	case errors.Is(err, client.ErrTopicExists):
 		return fmt.Sprintf("topic %q exists already; see it with: mqd topic describe %s", e.Topic, e.Topic)
 	case errors.Is(err, client.ErrUnknownPartition):
@@ -138,6 +144,8 @@ func (s *server) advice(err error) string {
 		return fmt.Sprintf("the broker at %s did not answer within %v (--timeout); %s", addr, s.timeout, other)
 	case e.Op == "dial" && errors.Is(err, client.ErrProtocol):
 		return fmt.Sprintf("what listens at %s is no mqd broker (%v); %s", addr, err, other)
+	case e.Op == "dial" && errors.Is(err, io.EOF):
+		return fmt.Sprintf("what listens at %s ends the connection without an answer, as no mqd broker does; %s", addr, other)
 	case errors.Is(err, client.ErrDisconnected):
 		return fmt.Sprintf("no connection to the broker at %s: %v", addr, e.Err)
 	}

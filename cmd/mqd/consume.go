@@ -100,6 +100,9 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 	if c.count < 0 {
 		return fmt.Errorf("--count is %d, expected 0 or more", c.count)
 	}
+	if c.partition < -1 {
+		return fmt.Errorf("--partition is %d, expected 0 or more, or -1 for all", c.partition)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer onInterrupt(cancel)()
@@ -305,7 +308,7 @@ func (r *reading) failed(err error, heard time.Time) error {
 	if !r.c.follow && time.Since(heard) > r.c.server.timeout {
 		return err
 	}
-	_, werr := fmt.Fprintf(r.errs, "mqd: %v; trying again\n", err)
+	_, werr := fmt.Fprintf(r.errs, "mqd: %s; trying again\n", strings.TrimPrefix(err.Error(), "mqd: "))
 	return werr
 }
 

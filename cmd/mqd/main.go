@@ -27,7 +27,12 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
+	var m mistakes
+	m.watch(root)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = m.err
+	}
 	if err == nil {
 		return 0
 	}

@@ -108,6 +108,8 @@ func (p *produce) options() ([]client.ProducerOption, error) {
 	switch {
 	case p.rate < 0:
 		return nil, fmt.Errorf("--rate is %v, expected 0 or more", p.rate)
+	case p.partition < -1:
+		return nil, fmt.Errorf("--partition is %d, expected 0 or more, or -1 for none in particular", p.partition)
 	case p.batchMessages < 0:
 		return nil, fmt.Errorf("--batch-messages is %d, expected 0 or more", p.batchMessages)
 	case p.batchMessages > 0:
@@ -209,6 +211,9 @@ func (p *produce) finish(out io.Writer, t *tally, err error) error {
 		if cause := p.server.explain(t.cause(err)); r.Acked < r.Messages {
 			return &trouble{fmt.Sprintf("%s of %s messages acknowledged: %v", grouped(r.Acked), grouped(r.Messages), cause), err}
 		}
+		if r.Messages == 0 {
+			return fmt.Errorf("nothing was sent: %w", p.server.explain(t.cause(err)))
+		}
 		return fmt.Errorf("all %s messages that were read are acknowledged: %w", grouped(r.Messages), p.server.explain(t.cause(err)))
 	}
 	if p.format.text == formatJSON {
@@ -298,6 +303,10 @@ func (s *sending) one(ctx context.Context, m *message) error {
 	}
 	s.chosen.next = m.partition
 	ticket, err := s.producer.Append(ctx, m.Record)
+	if errors.Is(err, client.ErrTooLarge) {
+		return &trouble{fmt.Sprintf("message %d of the input, %d bytes, is too large for this broker (--max-message-bytes of mqd serve): %s",
+			s.tally.read.Load()+1, len(m.Key)+len(m.Value), strings.TrimPrefix(err.Error(), "mqd: ")), err}
+	}
 	if err != nil {
 		return err
 	}

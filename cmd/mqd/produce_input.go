@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -188,6 +190,25 @@ func unmarshalStrict(text []byte, to any) error {
 	return nil
 }
 
+// plainJSONError leaves out the names that this program gives to what it reads.
+func plainJSONError(err error) error {
+	bad := (*json.UnmarshalTypeError)(nil)
+	if !errors.As(err, &bad) {
+		return err
+	}
+	where, expected := bad.Field, "a string"
+	switch bad.Type.Kind() {
+	case reflect.Int32, reflect.Int64:
+		expected = "a whole number of " + strconv.Itoa(bad.Type.Bits()) + " bits"
+	case reflect.Struct:
+		expected = "an object"
+	}
+	if where == "" {
+		return fmt.Errorf("found %s, expected %s", bad.Value, expected)
+	}
+	return fmt.Errorf("%s: found %s, expected %s", where, bad.Value, expected)
+}
+
 // jsonReader makes a message of each line of JSON. Empty lines are passed over.
 type jsonReader struct{ lines lineScanner }
 
@@ -218,7 +239,7 @@ func parseMessage(line []byte) (message, error) {
 	var j jsonMessage
 	err := unmarshalStrict(line, &j)
 	if err != nil {
-		return m, err
+		return m, plainJSONError(err)
 	}
 	if m.Key, err = either("key", j.Key, j.KeyBase64); err != nil {
 		return m, err

@@ -141,6 +141,12 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkDataDir(b.cfg.DataDir); err != nil {
 		return err
 	}
+	if err := checkPort(b.cfg); err != nil {
+		return err
+	}
+	if inMemory(b.cfg.DataDir) {
+		b.log.Warn("the data directory is in memory (tmpfs or ramfs): everything in it is gone when the machine restarts, whatever class it was acknowledged in", "directory", b.cfg.DataDir)
+	}
 	m, err := readMachine("/", b.cfg.DataDir)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -23,15 +24,28 @@ var errNoPortable = errors.New("--io=portable: this version has no portable driv
 
 // checkListen refuses addresses that other machines can reach, unless told.
 func checkListen(c *settings.Config) error {
-	host, _, err := net.SplitHostPort(c.Listen)
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %s is %q, expected host:port", c.Where(settings.Listen), settings.Listen, c.Listen)
+		return fmt.Errorf("%s: %s is %q, expected host:port, with a port of 0 to 65535", c.Where(settings.Listen), settings.Listen, c.Listen)
 	}
 	if c.Insecure || isLoopback(host) {
 		return nil
 	}
 	return fmt.Errorf("not listening on %s: other machines could reach it, and there is no authentication or encryption yet; "+
 		"listen on 127.0.0.1, or say --insecure if the network keeps strangers out", c.Listen)
+}
+
+// checkPort refuses an address that cannot be listened on, before anything is
+// written to the data directory. The node looks again when it has the directory.
+func checkPort(c *settings.Config) error {
+	l, err := net.Listen("tcp", c.Listen)
+	if err == nil {
+		err = l.Close()
+	}
+	return err
 }
 
 // isLoopback reports whether only this machine can reach host. The empty host is

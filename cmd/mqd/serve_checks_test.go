@@ -37,6 +37,12 @@ func TestOnlyThisMachineIsListenedToUnlessTold(t *testing.T) {
 	if err := checkListen(c); err == nil {
 		t.Error("an address without a port was accepted")
 	}
+	for _, addr := range []string{"127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:http"} {
+		c.Listen = addr
+		if err := checkListen(c); err == nil || !strings.Contains(err.Error(), "a port of 0 to 65535") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
 }
 
 func TestADirectoryOfSomethingElseIsNotTaken(t *testing.T) {

@@ -120,6 +120,17 @@ func readNumber(path string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
+// inMemory reports whether the filesystem that holds, or will hold, dir keeps
+// everything in memory.
+func inMemory(dir string) bool {
+	var st unix.Statfs_t
+	for unix.Statfs(dir, &st) != nil && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	magic := uint32(st.Type) // signed and 32 bits wide on some architectures
+	return magic == unix.TMPFS_MAGIC || magic == unix.RAMFS_MAGIC
+}
+
 // deviceOf is major:minor of the device of the filesystem that holds, or will
 // hold, dir.
 func deviceOf(dir string) (string, bool) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -127,5 +128,18 @@ func TestThisMachineCanBeRead(t *testing.T) {
 	}
 	if p, err := place(configure(t), m); err != nil || p.Shards < 1 {
 		t.Errorf("%+v: %+v, %v", m, p, err)
+	}
+}
+
+func TestFilesystemsInMemoryAreKnown(t *testing.T) {
+	if inMemory("/proc") {
+		t.Error("/proc counts as tmpfs")
+	}
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil || !strings.Contains(string(mounts), " /dev/shm tmpfs ") {
+		t.Skipf("no tmpfs at /dev/shm: %v", err)
+	}
+	if !inMemory("/dev/shm/not/there") {
+		t.Error("a directory to be made on tmpfs counts as one on a disk")
 	}
 }

@@ -24,6 +24,8 @@ var driverErrors []error
 
 func openFilesLimit() int { return 0 }
 
+func inMemory(string) bool { return false }
+
 func readMachine(string, string) (machine, error) {
 	m := machine{Interrupt: -1}
 	for cpu := range runtime.NumCPU() {

@@ -95,6 +95,9 @@ written or memory; see durability below.
   mqd topic create audit --config segment.bytes=1GiB --config max.message.bytes=4MiB`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if partitions < 0 {
+				return fmt.Errorf("--partitions is %d, expected 0 or more", partitions)
+			}
 			spec := client.TopicSpec{Name: args[0], Partitions: partitions}
 			var err error
 			if spec.Class, err = parseClass("durability", durability); err != nil {

@@ -171,7 +171,7 @@ func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 	line := b.fails("small\n"+strings.Repeat("x", 100_000)+"\n", "produce", "t")
 	wants(t, line, "1 of 2 messages acknowledged", "max.message.bytes")
 	line = b.fails(strings.Repeat("x", 2<<20)+"\n", "produce", "t")
-	wants(t, line, "all 0 messages that were read are acknowledged", "too large")
+	wants(t, line, "nothing was sent", "message 1 of the input, 2097152 bytes, is too large", "--max-message-bytes")
 	if out := b.must("", "consume", "t"); out != "small\n" {
 		t.Errorf("the topic has %d bytes", len(out))
 	}

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,8 +38,12 @@ func TestATakenPortIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	line := refused(t, "--data-dir", t.TempDir(), "--listen", l.Addr().String())
+	dir := filepath.Join(t.TempDir(), "data")
+	line := refused(t, "--data-dir", dir, "--listen", l.Addr().String())
 	wants(t, line, "port in use", l.Addr().String(), "--listen")
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a broker that has not started has made its directory (%v)", err)
+	}
 }
 
 // The sockets of a broker share their port among its shards; another broker must

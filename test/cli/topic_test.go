@@ -49,7 +49,7 @@ func TestTopicsLiveFromCreateToDelete(t *testing.T) {
 
 func TestDescribeTellsOffsetsShardsAndBytes(t *testing.T) {
 	b := serve(t, t.TempDir(), "--shards", "2")
-	b.must("", "topic", "create", "t", "--partitions", "8")
+	b.must("", "topic", "create", "t", "--partitions", "32")
 	b.must("one\ntwo\n", "produce", "t", "--partition", "5")
 	var d struct {
 		Name, Class  string
@@ -74,7 +74,7 @@ func TestDescribeTellsOffsetsShardsAndBytes(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if len(d.Partitions) != 8 || len(shards) != 2 || d.Class != "flushed" || d.ExposedBytes != 0 || len(d.Configs) == 0 {
+	if len(d.Partitions) != 32 || len(shards) != 2 || d.Class != "flushed" || d.ExposedBytes != 0 || len(d.Configs) == 0 {
 		t.Errorf("%+v", d)
 	}
 	b.stop()

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A verb may be mistyped by one letter in so many and is still suggested.
+const lettersPerTypo = 3
+
+// mistakes is what a command line got wrong that cobra answers with help and
+// status 0: a script that says "topic lst" must not go on.
+type mistakes struct{ err error }
+
+// watch has every command at and below root answer a mistake with one line that
+// says what was expected, what was found, and where the help is.
+func (m *mistakes) watch(root *cobra.Command) {
+	root.Args = cobra.ArbitraryArgs // cobra's own answer takes four lines
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		stray := cmd.Flags().Args()
+		if !cmd.HasSubCommands() || len(stray) == 0 {
+			help(cmd, args)
+			return
+		}
+		// "mqd -h topic" is parsed as the flag of mqd.
+		if of, rest, err := cmd.Find(stray); err == nil && of != cmd {
+			of.InitDefaultHelpFlag()
+			help(of, rest)
+			return
+		}
+		m.err = unknownVerb(cmd, stray[0])
+	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%s; see: %s --help", plainFlagError(err), cmd.CommandPath())
+	})
+	countArguments(root)
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.RunE = helpOn
+		}
+	}
+}
+
+// helpOn is the verb help.
+func helpOn(cmd *cobra.Command, args []string) error {
+	of, rest, err := cmd.Root().Find(args)
+	switch {
+	case err != nil:
+		return err
+	case of.HasSubCommands() && len(rest) > 0:
+		return unknownVerb(of, rest[0])
+	}
+	of.InitDefaultHelpFlag()
+	return of.Help()
+}
+
+// unknownVerb is the error of a name that is none of parent's verbs.
+func unknownVerb(parent *cobra.Command, name string) error {
+	guess := "; see"
+	parent.SuggestionsMinimumDistance = len(name) / lettersPerTypo
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		guess = fmt.Sprintf("; did you mean %q? See", near[0])
+	}
+	return fmt.Errorf("unknown command %q for %q%s: %s --help", name, parent.CommandPath(), guess, parent.CommandPath())
+}
+
+// countArguments has the verbs at and below cmd name the arguments they take.
+func countArguments(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		countArguments(sub)
+	}
+	if check := cmd.Args; check != nil && !cmd.HasSubCommands() {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if check(cmd, args) == nil {
+				return nil
+			}
+			found := "nothing"
+			if len(args) > 0 {
+				found = strings.Trim(fmt.Sprintf("%q", args), "[]")
+			}
+			_, expected, _ := strings.Cut(cmd.Use, " ")
+			if expected == "" {
+				expected = "no argument"
+			}
+			verb := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+			return fmt.Errorf("%s: expected %s, found %s; see: %s --help", verb, expected, found, cmd.CommandPath())
+		}
+	}
+}
+
+// plainFlagError leaves out how Go reads numbers.
+func plainFlagError(err error) string {
+	text := err.Error()
+	if n := (*strconv.NumError)(nil); errors.As(err, &n) {
+		plain := "expected a number"
+		if errors.Is(n.Err, strconv.ErrRange) || strings.HasPrefix(n.Num, "-") {
+			plain = "out of range"
+		}
+		text = strings.Replace(text, n.Error(), plain, 1)
+	}
+	return strings.Replace(text, ": time: missing unit in duration", ": expected a duration such as 100ms or 30s, found", 1)
+}
