@@ -8,9 +8,11 @@
 //
 // There are no channels and no callbacks for records in the API: Append returns
 // a [Ticket], a small value that says later where the record is, and batches
-// are pulled. Every call that can wait takes a context. What is sent and not
-// acknowledged when a connection dies is never sent again behind the caller's
-// back; it ends as [ErrOutcomeUnknown], which is not the same as failed.
+// are pulled. Every call that can wait takes a context, but for
+// [Client.Producer] and [Client.Consumer], which wait as long as [WithTimeout]
+// says. What is sent and not acknowledged when a connection dies is never sent
+// again behind the caller's back; it ends as [ErrOutcomeUnknown], which is not
+// the same as failed.
 //
 // The package imports only batch, net/wire and the standard library, and needs
 // no linker flag.

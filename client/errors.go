@@ -76,8 +76,9 @@ var codeSentinels = map[Code]error{
 	wire.CodeCorruptBatch:     ErrCorrupt,
 }
 
-// Error is every failure that this package returns, but for the errors of a
-// context in places where nothing had begun.
+// Error is every failure that this package returns, but for [ErrInvalid] and
+// [ErrBufferFull], which come as they are, a [BatchError], which holds one for
+// each record, and the errors of a context in places where nothing had begun.
 type Error struct {
 	// Op is what was tried: "produce", "fetch", "topic-create", ...
 	Op string
