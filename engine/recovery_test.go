@@ -271,3 +271,32 @@ func TestAMissingSegmentIsReported(t *testing.T) {
 		t.Fatalf("fetch of what is missing: %v, next %d; expected %d", f.Err, f.Next, p.first.base)
 	}
 }
+
+// Two generations of the first shard's checkpoint know every partition: the one of
+// everything, which a start writes first, and its own. When its own is damaged, the
+// older one must not be believed about partitions of other shards.
+func TestAnOldCheckpointOfEverythingDoesNotSpeakForOtherShards(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 2})
+	id := r.topic(1, ClassFlushed)
+	n := 0
+	for r.part(id, n).store.opts.Shard == 0 {
+		n++
+	}
+	sent := []*produced{r.sendWait(r.part(id, n), 2, 300)}
+	r.w.Kill()
+	r.start() // the partition is in the checkpoint of everything
+	for range 3 {
+		for range 20 {
+			sent = append(sent, r.sendWait(r.part(id, n), 2, 300))
+		}
+		s := r.shards[1].store
+		before := s.Stats().Checkpoints
+		s.checkpoint.begin()
+		r.until("checkpoint", func() bool { return s.Stats().Checkpoints > before })
+		r.run(5 * time.Millisecond)
+	}
+	r.w.Crash(sim.KeepNone)
+	r.corrupt(r.newestCheckpoint())
+	r.start()
+	r.mustHold(r.part(id, n), sent)
+}

@@ -55,11 +55,17 @@ func (r *recovery) useCheckpoint(shard int, c checkpoint.Choice) {
 	r.clean = r.clean && h.Flags&checkpoint.FlagClean != 0
 	id := &r.out.Identity
 	r.unlost = r.unlost && h.Boot == id.BootID && h.Mount == id.Mount && h.Device == id.Device
+	own := map[uint16]bool{}
+	for _, s := range c.Slots {
+		own[s.Slot] = true
+	}
 	for i := range c.Partitions {
 		rec := &c.Partitions[i]
 		k := layout.Key{Topic: rec.Topic, Partition: rec.Partition}
 		old := r.parts[k]
-		if old == nil || rec.Term > old.rec.Term {
+		// Of one term there may be two: the checkpoint of everything that a start
+		// writes first knows less than those of the slot's own shard.
+		if old == nil || rec.Term > old.rec.Term || rec.Term == old.rec.Term && own[rec.Slot] {
 			r.parts[k] = newReplayed(k, rec)
 			r.parts[k].shard = shard
 		}
