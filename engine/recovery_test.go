@@ -300,3 +300,35 @@ func TestAnOldCheckpointOfEverythingDoesNotSpeakForOtherShards(t *testing.T) {
 	r.start()
 	r.mustHold(r.part(id, n), sent)
 }
+
+// The directory of a topic is made by whoever comes first. Others who find it there
+// must not rely on its entry before it is durable.
+func TestATopicsDirectoryIsDurableBeforeItsFilesAreReliedOn(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 2})
+	id := r.topic(1, ClassFlushed)
+	var parts [2]*Partition
+	for n := 0; parts[0] == nil || parts[1] == nil; n++ {
+		p := r.part(id, n)
+		parts[p.store.opts.Shard] = p
+	}
+	numbers := [2]int{int(parts[0].key.Partition), int(parts[1].key.Partition)}
+	var sent [2][]*produced
+	for i, p := range parts {
+		sent[i] = append(sent[i], r.sendWait(p, 2, 300))
+	}
+	// The first shard has made the directory, and gets no further.
+	still := r.w.Hold(sim.Filter{Ops: sim.DirSyncs, Driver: r.shards[0].drv})
+	r.shards[0].store.checkpoint.begin()
+	r.until("a directory whose entry is not durable", func() bool { return still.Count() > 0 })
+	s := r.shards[1].store
+	before := s.Stats().Checkpoints
+	s.checkpoint.begin()
+	r.until("checkpoint", func() bool { return s.Stats().Checkpoints > before })
+	r.run(20 * time.Millisecond)
+	r.w.Crash(sim.KeepNone)
+	still.Release()
+	r.start()
+	for i, n := range numbers {
+		r.mustHold(r.part(id, n), sent[i])
+	}
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"path/filepath"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
@@ -15,7 +16,7 @@ type writeStep uint8
 
 const (
 	writeIdle     writeStep = iota
-	writeMkdir              // the partition's directory
+	writeMkdir              // the topic's directory, then the partition's
 	writeOpen               // the segment's file
 	writeAllocate           // room in it
 	writeFill               // the bytes of the first block that are only in the file
@@ -102,8 +103,8 @@ func (w *writer) segment() {
 	}
 	w.seg.writing = true
 	if !p.dirMade {
-		w.step = writeMkdir
-		w.fileOp(aio.FileOp{Kind: aio.FileMkdirAll, Path: p.dir})
+		w.step = writeMkdir // of a topic's that another shard has just made the entry may not be durable
+		w.fileOp(aio.FileOp{Kind: aio.FileMkdirAll, Path: filepath.Dir(p.dir)})
 		return
 	}
 	w.open()
@@ -148,6 +149,10 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 	}
 	switch w.step {
 	case writeMkdir:
+		if op.Path != w.p.dir {
+			w.fileOp(aio.FileOp{Kind: aio.FileMkdirAll, Path: w.p.dir})
+			return
+		}
 		w.p.dirMade = true
 		w.open()
 	case writeAllocate:

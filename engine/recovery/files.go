@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/layout"
 )
 
 // maxOpenFiles bounds the segment files that are open at a time, so that the number of
@@ -59,9 +60,10 @@ func (r *recovery) closeFiles() error {
 	return r.doAll(shut)
 }
 
-// syncDirs makes the entries of all partitions durable that have new ones.
+// syncDirs makes the entries of all partitions durable that have new ones, and those
+// of topics: an earlier process may have made some and died before it came to that.
 func (r *recovery) syncDirs() error {
-	var ops []aio.FileOp
+	ops := []aio.FileOp{{Kind: aio.FileSyncDir, Path: r.path(layout.TopicsDir)}}
 	for _, p := range r.sorted() {
 		if p.touched {
 			ops = append(ops, aio.FileOp{Kind: aio.FileSyncDir, Path: p.dir})
