@@ -113,6 +113,15 @@ func (t *Topics) Topic(id TopicID) (recovery.TopicInfo, recovery.TopicStatus) {
 	return recovery.TopicInfo{}, recovery.TopicUnknown
 }
 
+// Partitions calls f for every partition of every topic.
+func (t *Topics) Partitions(f func(k engine.Key)) {
+	for _, topic := range t.state.Image().Topics() {
+		for n := range topic.Partitions {
+			f(engine.Key{Topic: topic.ID, Partition: uint32(n)})
+		}
+	}
+}
+
 // fits checks that the catalog is that of the node and as long as its log.
 func (t *Topics) fits(rec *recovery.Recovered) error {
 	if t.found && t.node != rec.Node.ID {

@@ -24,17 +24,19 @@ func TestManyPartitionsWithOneMessageNeverPinTheRing(t *testing.T) {
 		sent[i] = r.send(r.part(id, i), 1, 180)
 	}
 	r.until("acks", func() bool { return sent[partitions-1].done })
-	busy := r.part(id, partitions)
+	var all []*produced // of one partition, ten times the ring
 	for written := 0; written < 10*ring; {
-		a := r.send(busy, 64, 500)
+		a := r.send(r.part(id, partitions), 64, 500)
+		all = append(all, a)
 		written += len(a.Batch)
 	}
+	r.until("acks", func() bool { return all[len(all)-1].done })
 	r.w.Crash(sim.KeepRandom)
 	r.start()
+	r.mustHold(r.part(id, partitions), all)
 	for i, a := range sent {
 		p := r.part(id, i)
-		got := r.readAll(p)
-		if !bytes.Equal(got[0], a.Batch) || p.Durable() != 1 {
+		if got := r.readAll(p); !bytes.Equal(got[0], a.Batch) || p.Durable() != 1 {
 			t.Fatalf("partition %d: %d batches, durable %d", i, len(got), p.Durable())
 		}
 	}

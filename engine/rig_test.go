@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"sort"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,8 +58,9 @@ type rigShard struct {
 type rigTopics map[TopicID]*rigTopic
 
 type rigTopic struct {
-	info    recovery.TopicInfo
-	deleted bool
+	info       recovery.TopicInfo
+	partitions int // 0 up to the greatest that has been opened
+	deleted    bool
 }
 
 func (rigTopics) Load(func(int64, func([]byte) error) error) error { return nil }
@@ -71,6 +73,22 @@ func (t rigTopics) Topic(id TopicID) (recovery.TopicInfo, recovery.TopicStatus) 
 		return topic.info, recovery.TopicDeleted
 	default:
 		return topic.info, recovery.TopicLive
+	}
+}
+
+// Partitions calls f for the partitions that tests have opened, and those below.
+func (t rigTopics) Partitions(f func(Key)) {
+	ids := make([]TopicID, 0, len(t))
+	for id, topic := range t {
+		if !topic.deleted {
+			ids = append(ids, id)
+		}
+	}
+	sort.Slice(ids, func(i, j int) bool { return string(ids[i][:]) < string(ids[j][:]) })
+	for _, id := range ids {
+		for n := range t[id].partitions {
+			f(Key{Topic: id, Partition: uint32(n)})
+		}
 	}
 }
 
@@ -206,6 +224,7 @@ func (r *rig) part(id TopicID, n int) *Partition {
 	k := Key{Topic: id, Partition: uint32(n)}
 	s := r.shards[r.rec.Slots[SlotOf(k, len(r.rec.Slots))]].store
 	t := r.topics[id]
+	t.partitions = max(t.partitions, n+1)
 	return s.Open(k, t.info.Name, t.info.Config)
 }
 

@@ -29,11 +29,13 @@ func (r *recovery) findLosses() error {
 			if d.LastLSN == 0 || d.LastLSN < r.needed(j) {
 				continue // nothing is missing, or a checkpoint has it
 			}
+			var err error
 			if d.Kind == journal.DamageRound {
-				r.mayHaveLost(j, d)
-				continue
+				err = r.mayHaveLost(j, d)
+			} else {
+				err = r.hasLost(d)
 			}
-			if err := r.hasLost(d); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -65,12 +67,15 @@ func (r *recovery) hasLost(d *journal.Damage) error {
 }
 
 // mayHaveLost handles rounds that cannot be read.
-func (r *recovery) mayHaveLost(j *journalFile, d *journal.Damage) {
+func (r *recovery) mayHaveLost(j *journalFile, d *journal.Damage) error {
 	slots := map[uint16]bool{}
 	for _, s := range r.checkpointOf(j.shard).Slots {
 		slots[s.Slot] = true
 	}
 	n := 0
+	if err := r.knowAll(slots); err != nil {
+		return err
+	}
 	for _, p := range r.sorted() {
 		moved := p.heard != nil && p.heard != j
 		later := p.heard == j && p.heardLSN > d.LastLSN
@@ -87,6 +92,18 @@ func (r *recovery) mayHaveLost(j *journalFile, d *journal.Damage) {
 	r.out.Stats.Losses++
 	r.opts.Report("LOSS DETECTED: %s: rounds %d to %d were durable and cannot be read: %d partitions may have lost their newest batches",
 		layout.JournalPath(r.opts.Dir, j.shard), d.FirstLSN, d.LastLSN, n)
+	return nil
+}
+
+// knowAll makes the partitions of some slots known that neither a checkpoint nor a
+// journal names: the first batches of one may have been in what is lost.
+func (r *recovery) knowAll(slots map[uint16]bool) (err error) {
+	r.opts.Topics.Partitions(func(k layout.Key) {
+		if err == nil && slots[layout.SlotOf(k, len(r.out.Slots))] {
+			_, err = r.known(&journal.Entry{Topic: k.Topic, Partition: k.Partition})
+		}
+	})
+	return err
 }
 
 // lost reports offsets that were durable and are gone; last is the base of the last

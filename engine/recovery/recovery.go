@@ -37,6 +37,9 @@ type Topics interface {
 	Load(read func(from int64, each func(b []byte) error) error) error
 	// Topic says what the catalog knows of a topic. Load has been called.
 	Topic(id layout.TopicID) (TopicInfo, TopicStatus)
+	// Partitions calls f for every partition of every topic that exists, except
+	// the catalog's, in a fixed order. Load has been called.
+	Partitions(f func(k layout.Key))
 }
 
 // Options says what to recover and for how many shards.
