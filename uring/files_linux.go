@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/internal/invariant"
+	"golang.org/x/sys/unix"
 )
 
 // descriptor is what the driver needs of the files of its blocking filesystem.
@@ -46,7 +47,7 @@ func newFiles(n int) files {
 // reserve sets a handle aside for a file that is being opened.
 func (f *files) reserve() (aio.File, error) {
 	if len(f.free) == 0 {
-		return aio.NoFile, fmt.Errorf("%w: all %d are in use", ErrTooManyFiles, len(f.tab))
+		return aio.NoFile, fmt.Errorf("%w: all %d are in use: %w", ErrTooManyFiles, len(f.tab), unix.EMFILE)
 	}
 	h := f.free[len(f.free)-1]
 	f.free = f.free[:len(f.free)-1]

@@ -2,6 +2,7 @@ package uring
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,10 @@ func TestConnectionsHaveTheOptionsOfABroker(t *testing.T) {
 		}{
 			{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 			{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
-			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepIdle},
-			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepInterval},
-			{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepCount},
-			{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout / time.Millisecond)},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 30},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 10},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
+			{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 30_000},
 		} {
 			if got, err := unix.GetsockoptInt(int(s), o.level, o.name); err != nil || got != o.want {
 				t.Errorf("%s socket: option %d of level %d is %d, expected %d (%v)", name, o.name, o.level, got, o.want, err)
@@ -273,10 +274,10 @@ func TestAnAcceptWithoutDescriptorsEndsAndGoesOnLater(t *testing.T) {
 	d := open(t, small, Config{})
 	l, addr, err := d.Listen("127.0.0.1:0", aio.ListenAlone)
 	check(t, err)
-	tcp, err := resolve(addr)
+	to, err := netip.ParseAddrPort(addr)
 	check(t, err)
 	o := &log{}
-	client, sa, err := socketFor(tcp) // the lowest free descriptor
+	client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) // the lowest free descriptor
 	check(t, err)
 	var old unix.Rlimit
 	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
@@ -287,7 +288,7 @@ func TestAnAcceptWithoutDescriptorsEndsAndGoesOnLater(t *testing.T) {
 	accept := aio.Op{Kind: aio.KindAccept, Sock: l, Owner: o}
 	d.Submit(&accept) // from here on the kernel knows the limit
 	_, err = d.Poll(0)
-	cerr := unix.Connect(client, sa)
+	cerr := unix.Connect(client, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()})
 	until(t, d, func() bool { return o.n > 0 })
 	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	check(t, err)

@@ -12,6 +12,7 @@
 // mapped outside the Go heap, page aligned and, where the driver can, registered
 // with the kernel. Go memory never goes to the kernel asynchronously.
 //
-// Drivers: package uring (io_uring) and engine/aio/sim (in memory, from a
-// seed). engine/aio/aiotest holds the suite that each of them passes.
+// Drivers: package uring (io_uring), engine/aio/portable (epoll and threads that
+// block, where io_uring cannot be used) and engine/aio/sim (in memory, from a seed).
+// engine/aio/aiotest holds the suite that each of them passes.
 package aio

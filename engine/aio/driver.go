@@ -50,7 +50,7 @@ func (o Options) WithDefaults() Options {
 // Driver performs the I/O of one shard. All methods but Wake are called by the
 // thread that owns it (for io_uring: the locked thread that created it).
 type Driver interface {
-	// Name is the driver's name for people: "io_uring", "sim".
+	// Name is the driver's name for people: "io_uring", "portable", "sim".
 	Name() string
 	// Notes are one-line remarks about what the driver had to do without
 	// (registered buffers, say), for the log at start.

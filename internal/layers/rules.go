@@ -73,6 +73,7 @@ var Table = []Package{
 	{Path: "engine/aio/sim/disk", Rank: 44, Traits: Unsafe, External: []string{modSys}},
 	{Path: "engine/aio/aiotest", Rank: 44, Traits: Unsafe | TestSupport, External: []string{modSys}},
 	{Path: "engine/aio/hostfs", Rank: 42, External: []string{modSys}},
+	{Path: "engine/aio/hostnet", Rank: 42, External: []string{modSys}},
 	{Path: "engine/aio", Rank: 40, Traits: NoOS | Unsafe, External: []string{modSys}},
 
 	{Path: "net/wire", Rank: 30, Traits: NoOS | DataPath},
@@ -136,6 +137,8 @@ var Only = []Rule{
 		Why: "the conformance suite is for the tests of drivers"},
 	{To: []string{"engine/aio/hostfs"}, From: []string{"uring", "engine/aio/portable", "bench", "cmd/mqd", "test/..."}, Tests: []string{"engine/aio/hostfs"},
 		Why: "it blocks: drivers' helpers use it, and tools that have no shard"},
+	{To: []string{"engine/aio/hostnet"}, From: []string{"uring", "engine/aio/portable"}, Tests: []string{"engine/aio/hostnet"},
+		Why: "it blocks: a shard has sockets from its driver"},
 	{To: []string{"client"}, From: []string{"cmd/mqd", "bench", "test/..."}, Tests: []string{"net/native", "client", "node"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},

@@ -29,7 +29,7 @@ var shardCode = []string{"engine/...", "broker/...", "net/...", "batch", "ringbu
 
 // driverCode are the packages below the I/O port. They make the system calls
 // that nobody else makes.
-var driverCode = []string{"uring", "engine/aio/hostfs", "engine/aio/portable", "engine/aio/aiotest"}
+var driverCode = []string{"uring", "engine/aio/hostfs", "engine/aio/hostnet", "engine/aio/portable", "engine/aio/aiotest"}
 
 // clockFiles make the simulator's real-time mode out of the machine's time.
 var clockFiles = []string{"engine/aio/sim/sleep.go", "engine/aio/sim/world.go"}

@@ -107,7 +107,7 @@ func fullTable(r *rig) {
 	for i := range 10 {
 		op := aio.FileOp{Kind: aio.FileOpen, Path: r.path(fmt.Sprint(i)), Mode: aio.OpenWrite | aio.OpenCreate}
 		if err := r.file(d, &op); err != nil {
-			r.fails(err, nil)
+			r.fails(err, syscall.EMFILE) // callers tell shortages from failures
 			break
 		}
 		files = append(files, op.File)
