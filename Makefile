@@ -15,6 +15,8 @@ export CGO_ENABLED := 0
 # What a target can be told on the command line.
 FILE     ?=
 CYCLES   ?= 300
+SEEDS    ?= 1000
+SEED     ?=
 FUZZTIME ?= 30s
 ROUNDS   ?= 2000x
 BENCH    ?=
@@ -30,7 +32,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo test race check fuzz fuzz-smoke crash bench clean
+.PHONY: help build demo test race check fuzz fuzz-smoke sim crash bench clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -86,6 +88,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 
 fuzz-smoke: ## run every fuzz target for ROUNDS (2000x) inputs each
 	$(call run_fuzz,$(ROUNDS))
+
+sim: ## run nodes in simulated machines: SEEDS (1000) of them, or one SEED=
+	go test -count=1 -run 'TestSim$$' -timeout 120m -v ./test/sim -sim.seeds=$(SEEDS) $(if $(SEED),-sim.seed=$(SEED))
 
 crash: ## kill a broker under load and restart it, CYCLES (300) times
 	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES)

@@ -17,12 +17,17 @@ const (
 func (s *Store) Close() {
 	if s.closing == closeNot {
 		s.closing = closeDraining
+		s.fullDisk, s.writeAfter = false, 0 // there may be room by now
 	}
 }
 
 // Closed reports whether the end that Close began has been reached. A store whose
 // log has failed, or whose disk is full, ends without the last checkpoint.
 func (s *Store) Closed() bool { return s.closing == closeDone }
+
+// CutShort reports whether the end did without the last checkpoint, so that the next
+// start has to recover.
+func (s *Store) CutShort() bool { return s.cutShort }
 
 // turnClose does the next step of an orderly end.
 func (s *Store) turnClose(wall int64) {
@@ -31,8 +36,7 @@ func (s *Store) turnClose(wall int64) {
 		s.drain()
 	case closeCheckpoint:
 		if s.givesUp() {
-			s.checkpoint.abandon()
-			s.closing = closeJournal
+			s.giveUp()
 		}
 	case closeJournal:
 		s.journal.Close(wall)
@@ -48,6 +52,11 @@ func (s *Store) turnClose(wall int64) {
 // the journal what the segments have not.
 func (s *Store) givesUp() bool { return s.failed != nil || s.fullDisk }
 
+func (s *Store) giveUp() {
+	s.checkpoint.abandon()
+	s.closing, s.cutShort = closeJournal, true
+}
+
 // drain waits until everything is acknowledged, and then begins the last checkpoint.
 func (s *Store) drain() {
 	flushed := s.flushMemory() || s.givesUp() // a full disk may have filled the ring
@@ -56,8 +65,7 @@ func (s *Store) drain() {
 		return
 	}
 	if s.givesUp() {
-		s.checkpoint.abandon()
-		s.closing = closeJournal
+		s.giveUp()
 		return
 	}
 	if s.checkpoint.stage != checkpointIdle {
@@ -73,6 +81,7 @@ func (s *Store) drain() {
 func (s *Store) lastCheckpoint(err error) {
 	if err != nil {
 		s.stats.WriteErrors++
+		s.cutShort = true
 	}
 	s.closing = closeJournal
 }

@@ -101,8 +101,34 @@ func TestAStoreEndsOnAFullDisk(t *testing.T) {
 	if now := time.Duration(r.w.Now()); now > 30*time.Second {
 		t.Fatalf("it took until %v", now)
 	}
+	if !r.shards[0].store.CutShort() {
+		t.Fatal("an end without the last checkpoint counts as one with it")
+	}
 	r.w.Crash(sim.KeepNone)
 	full.End()
 	r.start()
+	r.mustHold(r.part(id, 0), sent)
+}
+
+// A disk that was full has room again when the end comes: that is tried.
+func TestAnEndTriesADiskThatWasFull(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassMemory)
+	p, s := r.part(id, 0), r.shards[0].store
+	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Allocates, Path: "*.log"}, Times: sim.Always, Err: syscall.ENOSPC})
+	sent := []*produced{r.sendWait(p, 2, 300)}
+	r.run(200 * time.Millisecond) // until it is in the journal
+	s.checkpoint.begin()
+	r.until("a write without space", func() bool { return s.fullDisk })
+	full.End()
+	r.close()
+	if s.CutShort() {
+		t.Fatal("the end gave up the last checkpoint")
+	}
+	r.w.Crash(sim.KeepNone)
+	r.start()
+	if st := r.rec.Stats; st.Replayed != 0 || st.Gaps != 0 {
+		t.Fatalf("the next start had something to recover: %+v", st)
+	}
 	r.mustHold(r.part(id, 0), sent)
 }

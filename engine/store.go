@@ -88,6 +88,7 @@ type Store struct {
 	failed       error
 	closing      closeStage
 	fullDisk     bool // the newest write to a segment found no space
+	cutShort     bool // the end did without the last checkpoint
 	starved      bool // somebody was refused with ErrBusy since room was last made
 	tailDebt     int64
 	throttle     throttle.Throttle

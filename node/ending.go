@@ -113,6 +113,8 @@ func (s *member) end(now int64) int {
 		}
 		if err != nil {
 			n.note(fmt.Errorf("shard %d: the log has failed, the next start recovers: %w", s.id, err))
+		} else if s.store.CutShort() {
+			n.note(fmt.Errorf("shard %d: the last checkpoint could not be written, the next start recovers", s.id))
 		}
 		s.finish()
 	case endingAborted:

@@ -325,6 +325,28 @@ func TestUnreadableBlocksCostTheirBatchesOnly(t *testing.T) {
 	}
 }
 
+// What could not be read once is not damage for ever.
+func TestAReadErrorIsNotWrittenDownAsDamage(t *testing.T) {
+	w, fs := newDisk(t)
+	l := randomLog(t, testID, newRand(t, 48), 3*readBytes)
+	put(t, fs, testID.LogName(), l.data)
+	const at = 40 * RegionBytes
+	if err := w.BadSectors(testDir+"/"+testID.LogName(), at, 512); err != nil {
+		t.Fatal(err)
+	}
+	seal := SealJob{Log: l.job(), Writer: l.index(DefaultIndexInterval)}
+	if err := seal.Run(fs); err != nil || seal.Unreadable != 1 || len(seal.Index.Quarantine()) != 1 {
+		t.Fatalf("%d blocks unreadable, quarantine %+v, error %v", seal.Unreadable, seal.Index.Quarantine(), err)
+	}
+	if get(t, fs, testID.IndexName()) != nil {
+		t.Error("the damage was written down")
+	}
+	put(t, fs, testID.LogName(), l.data) // the device reads again
+	if j := load(t, fs, l.job()); j.Unreadable != 0 || len(j.Index.Quarantine()) != 0 || get(t, fs, testID.IndexName()) == nil {
+		t.Errorf("%d blocks unreadable, quarantine %+v", j.Unreadable, j.Index.Quarantine())
+	}
+}
+
 func TestALogOfAnotherSizeIsNotSealed(t *testing.T) {
 	_, fs := newDisk(t)
 	l := randomLog(t, testID, newRand(t, 47), 9000)

@@ -40,7 +40,8 @@ type Report struct {
 	// Index of the log as it is. Its quarantine lists what cannot be read.
 	Index *Index
 	// Unreadable counts blocks of 4 KiB that the device could not read; their
-	// batches are in the quarantine.
+	// batches are in the quarantine. The index of a sealed segment is in memory
+	// only then, without checksums of regions, and the file as it was.
 	Unreadable int
 }
 
@@ -48,7 +49,7 @@ type Report struct {
 // the order of their offsets before it vouches for a byte: what does not hold
 // goes on the quarantine list. It takes entries of the present index file, if
 // any, as hints for append times and for where batches begin, and replaces the
-// file atomically.
+// file atomically, unless the device could not read all of the log.
 type RebuildJob struct {
 	Log
 	// Form is that of the index to write. The index of an open log has no room
@@ -116,6 +117,11 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	}
 	b.ix.newest = b.times.newest()
 	unreadable := len(l.unreadable)
+	if unreadable > 0 && b.form == FormSealed {
+		// What the device does not read now it may read again: it is not written
+		// down as damage for ever.
+		return Report{Index: b.ix, Unreadable: unreadable}, nil
+	}
 	if b.ix.End() < end && b.form == FormSealed {
 		l = newJobReader(f, b.ix.End()) // the last region ends with the last batch
 	}

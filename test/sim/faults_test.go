@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+)
+
+// fault is what goes wrong in a life, if anything.
+type fault struct {
+	kind  state
+	at    *sim.Injection
+	since int64 // the disk fills up at this time
+	until int64 // and has room again at this; 0: it is not full
+	// filled: the disk has been full in this life.
+	filled bool
+}
+
+const plenty = int64(1) << 40
+
+// draw decides what goes wrong in this life, and when.
+func (f *fault) draw(r *run) {
+	*f = fault{}
+	inject := func(kind state, rule sim.Fault) {
+		rule.Skip = r.rng.IntN(1 << (1 + r.rng.IntN(10)))
+		f.kind, f.at = kind, r.w.Inject(rule)
+		r.note("fault: %s, after %d", kind, rule.Skip)
+	}
+	journal := sim.Filter{Ops: sim.Writes, Path: "journal*"}
+	switch r.rng.IntN(24) {
+	case 0:
+		inject(sawFlushFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Flushes, Path: "journal*"}})
+	case 1:
+		inject(sawJournalFailed, sim.Fault{Filter: journal})
+	case 2:
+		inject(sawReadFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: "*.log"}, Times: 1 + r.rng.IntN(5)})
+	case 3:
+		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Writes | sim.Flushes, Path: "*.log"}})
+	case 4, 5:
+		inject(sawShortWrite, sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "[j0]*"}, Effect: sim.Shorten, Bytes: 512, Times: 1 + r.rng.IntN(5)})
+	case 6, 7:
+		inject(sawReset, sim.Fault{Filter: sim.Filter{Ops: sim.Sends | sim.Receives}, Err: syscall.ECONNRESET, Times: 1 + r.rng.IntN(3)})
+	case 8, 9:
+		f.kind, f.since = sawNoSpace, r.w.Now()+r.rng.Int64N(int64(20*time.Millisecond))
+	case 10:
+		r.cover(sawClockJump)
+		r.w.JumpWall(time.Duration(r.rng.Int64N(int64(2*time.Hour))) - time.Hour)
+	}
+	if f.kind != "" {
+		r.faults++
+		r.broken = f.kind != sawShortWrite && f.kind != sawReset && f.kind != sawNoSpace
+	}
+}
+
+// tend lets a disk fill up, and empties it again.
+func (f *fault) tend(r *run) {
+	if f.kind != sawNoSpace || f.since == 0 {
+		return
+	}
+	now := r.w.Now()
+	switch {
+	case now < f.since:
+	case f.until == 0:
+		if r.w.SetCapacity(dataDir, 1) == nil {
+			r.note("the disk is full")
+			f.filled = true
+			f.until = now + 1 + r.rng.Int64N(int64(300*time.Millisecond))
+			r.cover(sawNoSpace)
+		}
+	case now > f.until:
+		r.note("the disk has room")
+		f.free(r)
+	}
+}
+
+func (f *fault) free(r *run) {
+	if f.until != 0 {
+		if err := r.w.SetCapacity(dataDir, plenty); err != nil {
+			r.failf("capacity: %v", err)
+		}
+	}
+	f.kind, f.since, f.until = "", 0, 0
+}
+
+// fatal reports whether a log has failed, so that the life had better end.
+func (f *fault) fatal(r *run) bool {
+	if f.at == nil || f.at.Hits() == 0 {
+		return false
+	}
+	r.cover(f.kind)
+	if f.kind == sawFlushFailed && r.cfg.Shards > 1 {
+		r.cover(sawFlushFailed2)
+	}
+	for i := range r.cfg.Shards {
+		if r.n.Store(i).Failed() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// end takes the fault away.
+func (f *fault) end(r *run) {
+	if f.at != nil {
+		f.at.End()
+	}
+	f.free(r)
+}

@@ -1,0 +1,317 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/net/wire"
+	"github.com/mqd-broker/mqd/node"
+	"github.com/mqd-broker/mqd/test/history"
+	"github.com/mqd-broker/mqd/test/rig"
+)
+
+// anyKeep draws what a power cut leaves.
+func (r *run) anyKeep() sim.Keep {
+	return []sim.Keep{sim.KeepNone, sim.KeepAll, sim.KeepRandom, sim.KeepPrefix}[r.rng.IntN(4)]
+}
+
+// start starts the node, perhaps after starts that are cut off at some step.
+func (r *run) start(p *platform) {
+	r.log, r.broken, r.killed, r.attempts = nil, false, false, 0
+	if !r.first && r.rng.IntN(2) == 0 {
+		r.resize()
+	}
+	for range r.rng.IntN(3) {
+		f := sim.Fuse{Steps: r.rng.IntN(1 << (1 + r.rng.IntN(11))), PowerCut: r.rng.IntN(2) == 0, Keep: r.anyKeep()}
+		r.w.Light(f)
+		r.starts++
+		r.attempts++
+		r.note("start with %d shards, to be cut off after %d steps (power cut: %v)", r.cfg.Shards, f.Steps, f.PowerCut)
+		n, err := node.StartManual(r.cfg, p)
+		if blown := r.w.Blown(); err == nil && !blown {
+			r.started(n)
+			return
+		} else if !blown {
+			r.failf("start: %v", err)
+		}
+		r.cover(sawStartCut)
+		if f.PowerCut && !r.first {
+			r.cover(sawKillThenCut)
+			r.eachPart((*history.Partition).CutBeforeStart)
+		}
+		if r.rng.IntN(2) == 0 {
+			r.resize()
+		}
+	}
+	r.starts++
+	r.attempts++
+	r.note("start with %d shards", r.cfg.Shards)
+	n, err := node.StartManual(r.cfg, p)
+	if err != nil {
+		r.failf("start: %v", err)
+	}
+	r.started(n)
+}
+
+func (r *run) started(n *node.Manual) {
+	r.n, r.addr = n, n.Node().Addr()
+	for _, line := range r.log {
+		if strings.Contains(line, "LOSS") || strings.Contains(line, "DAMAGED") {
+			r.failf("reported: %s", line)
+		}
+	}
+	st := n.Node().RecoveryStats()
+	for _, s := range []struct {
+		n int
+		s state
+	}{{st.TornTails, sawTorn}, {st.Replayed, sawReplay}, {st.Skipped, sawSkipped}, {st.Gaps, sawGap}} {
+		if s.n > 0 {
+			r.cover(s.s)
+		}
+	}
+	if r.orderly && r.attempts == 1 && (st.Replayed > 0 || st.Gaps > 0 || st.TornTails > 0) {
+		r.failf("a start behind an orderly end had something to recover: %+v", st)
+	}
+	if st.Damaged > 0 || st.Losses > 0 {
+		r.failf("the start found %d damaged rounds and %d losses", st.Damaged, st.Losses)
+	}
+}
+
+// finish ends the life.
+func (r *run) finish(last bool) {
+	how := r.rng.IntN(5)
+	if last {
+		how = 0
+	}
+	switch {
+	case r.n == nil: // ended already, in readAll
+	case how == 0 && !r.broken:
+		r.stop()
+	default:
+		f := sim.Fuse{Steps: r.rng.IntN(1 << (1 + r.rng.IntN(11))), PowerCut: how >= 3, Keep: r.anyKeep()}
+		r.note("the end, after %d steps (power cut: %v)", f.Steps, f.PowerCut)
+		r.w.Light(f)
+		r.until("the end", func() bool { return false })
+		r.died(f.PowerCut)
+	}
+	r.loading = false
+	r.fault.end(r)
+}
+
+// died notes an end by force. What had left the machine before still arrives, and is of
+// the life that has ended.
+func (r *run) died(cut bool) {
+	r.orderly = false
+	r.loading = false
+	for n := 0; r.connected(); n++ {
+		if n > maxTurns {
+			r.failf("connections outlive their machine")
+		}
+		r.clients()
+	}
+	if cut {
+		r.cover(sawCut)
+		r.eachPart((*history.Partition).PowerCut)
+	} else {
+		r.cover(sawKill)
+		r.eachPart((*history.Partition).Crashed)
+	}
+	r.gather(r.dead)
+	r.n = nil
+}
+
+func (r *run) connected() bool {
+	for _, l := range r.links {
+		if l.stage == greeting || l.stage == ready {
+			return true
+		}
+	}
+	return false
+}
+
+// stop ends the node in order, while clients go on, and perhaps cuts the power behind
+// it: nothing may be lost.
+func (r *run) stop() {
+	r.note("stop")
+	n := r.n
+	n.Stop()
+	r.until("the orderly end", n.Ended)
+	r.gather(n)
+	r.home(n)
+	err := n.Close()
+	r.n = nil
+	switch {
+	case err == nil:
+		r.cover(sawStop)
+		r.orderly = true
+		r.eachPart((*history.Partition).Stopped)
+	case r.fault.filled:
+		r.cover(sawStopFull)
+		r.orderly = false
+		r.eachPart((*history.Partition).Crashed)
+		return
+	default:
+		r.failf("orderly end: %v", err)
+	}
+	if r.rng.IntN(2) == 0 {
+		r.cover(sawCutAfterStop)
+		r.w.Crash(r.anyKeep())
+	}
+}
+
+// home checks that a node that has ended in order holds nothing.
+func (r *run) home(n *node.Manual) {
+	for i := range r.cfg.Shards {
+		u := n.Store(i).Usage()
+		if u.PinnedPieces != 0 || u.WaitingReads != 0 || u.PendingAppends != 0 || u.MemoryBytes != 0 {
+			r.failf("shard %d: not home after an orderly end: %+v", i, u)
+		}
+	}
+}
+
+// gather notes the states that the counters tell of.
+func (r *run) gather(n *node.Manual) {
+	for i := range r.cfg.Shards {
+		s, j := n.Store(i).Stats(), n.Journal(i).Stats()
+		for _, c := range []struct {
+			n uint64
+			s state
+		}{
+			{j.Wraps, sawWrap}, {s.BusyJournal, sawRingFull}, {s.BusyMemory, sawMemoryFull}, {s.BusySlow, sawSlowed},
+			{s.Checkpoints, sawCheckpoint}, {s.TailEntries, sawTail}, {s.SealedSegments, sawSeal}, {s.ColdReads, sawColdRead},
+			{j.Flushes, sawWriteFlush}, {j.DSYNCs, sawDSYNC}, {j.Marks, sawMark},
+		} {
+			if c.n > 0 {
+				r.cover(c.s)
+			}
+		}
+	}
+}
+
+// readAll reads every partition from its start to its end, and looks at the topics.
+func (r *run) readAll() {
+	r.loading = false
+	r.catalog()
+	for _, tp := range r.alive() {
+		for _, p := range tp.parts {
+			if r.n == nil {
+				return
+			}
+			r.readPart(p)
+		}
+	}
+	taken := 0
+	r.eachPart(func(p *history.Partition) { taken += p.Counts().Taken })
+	if taken > 0 {
+		r.cover(sawTaken)
+	}
+}
+
+// call sends a request over the reader's connection and turns until it is answered,
+// over another connection if that one breaks.
+func (r *run) call(encode func(corr uint32) []byte) ([]byte, error) {
+	for {
+		if !r.until("the reader's connection", func() bool { return r.reader.stage == ready }) {
+			return nil, errEnded
+		}
+		var body []byte
+		var err error
+		done, again := false, false
+		r.reader.do(encode, func(h wire.Header, b []byte, lost bool) {
+			done = true
+			switch {
+			case lost:
+				again = true
+			case h.IsError():
+				err = fmt.Errorf("refused: %v", r.refusal(h, b))
+			default:
+				body = append([]byte(nil), b...)
+			}
+		})
+		if !r.until("an answer to the reader", func() bool { return done }) {
+			return nil, errEnded
+		}
+		if !again {
+			return body, err
+		}
+	}
+}
+
+// errEnded: the node has ended meanwhile.
+var errEnded = errors.New("the node has ended")
+
+// Fetch implements rig.Fetcher.
+func (r *run) Fetch(req wire.FetchRequest) (wire.FetchResponse, error) {
+	req.MaxBytes, req.MaxRecords = 256<<10, 0
+	body, err := r.call(func(corr uint32) []byte { return wire.AppendFetchRequest(nil, corr, &req) })
+	if err != nil {
+		return wire.FetchResponse{}, err
+	}
+	return wire.DecodeFetchResponse(body)
+}
+
+// scan passes what a reading finds on to the history.
+type scan struct{ *history.Scan }
+
+func (s scan) Record(offset int64, v *batch.RecordView) { s.Scan.Record(offset, v.Value) }
+
+func (r *run) readPart(p *part) {
+	least := p.p.End()
+	var bounds [2]int64
+	for i, time := range []int64{wire.TimeStart, wire.TimeEnd} {
+		body, err := r.call(func(corr uint32) []byte {
+			return wire.AppendListOffsetsRequest(nil, corr, wire.ListOffsetsRequest{Topic: p.topic.id, Partition: p.n, Time: time})
+		})
+		if err != nil {
+			r.failf("%v: bounds: %v", p, err)
+		}
+		o, err := wire.DecodeListOffsetsResponse(body)
+		if err != nil || o.Code != wire.CodeNone {
+			r.failf("%v: bounds: %v %v", p, o.Code, err)
+		}
+		bounds[i] = o.Offset
+	}
+	s := scan{p.p.Scan(least, bounds[0], bounds[1])}
+	if err := rig.ReadAll(r, p.topic.id, p.n, bounds[0], bounds[1], s); err != nil {
+		r.failf("%v: %v", p, err)
+	}
+	s.Done()
+}
+
+// catalog checks that exactly the topics exist that should.
+func (r *run) catalog() {
+	body, err := r.call(func(corr uint32) []byte {
+		return wire.AppendMetadataRequest(nil, corr, wire.MetadataRequest{All: true})
+	})
+	if err != nil {
+		r.failf("metadata: %v", err)
+	}
+	m, err := wire.DecodeMetadataResponse(body)
+	if err != nil {
+		r.failf("metadata: %v", err)
+	}
+	found := map[wire.TopicID]bool{}
+	for _, t := range m.Topics {
+		found[t.ID] = true
+	}
+	known := map[wire.TopicID]bool{}
+	for _, tp := range r.topics {
+		known[tp.id] = true
+		switch {
+		case tp.gone && found[tp.id]:
+			r.failf("topic %s (%v) was deleted and is there", tp.name, tp.id)
+		case !tp.going && !found[tp.id]:
+			r.failf("topic %s (%v) is not there", tp.name, tp.id)
+		case tp.going && !tp.gone: // the outcome was unknown; now it is not
+			tp.gone = !found[tp.id]
+		}
+	}
+	for _, t := range m.Topics {
+		if !known[t.ID] && !r.maybe[t.Name] {
+			r.failf("topic %s (%v) was not created", t.Name, t.ID)
+		}
+	}
+}

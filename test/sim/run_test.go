@@ -1,0 +1,279 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/node"
+	"github.com/mqd-broker/mqd/test/history"
+)
+
+// opKind is a kind of client operation.
+type opKind uint8
+
+const (
+	opProduce opKind = iota
+	opFetch
+	opAdmin
+)
+
+const (
+	dataDir = "/data"
+	// leastOps is the number of client operations of a run, at least.
+	leastOps = 2000
+	// maxTurns bounds what is waited for, in turns of everything.
+	maxTurns = 400_000
+)
+
+// actor is a client. It does something when it is its turn.
+type actor interface{ act(now int64) }
+
+// run is one run: a machine, the node on it, its clients, and what is known.
+type run struct {
+	seed  uint64
+	rng   *rand.Rand
+	w     *sim.World
+	far   *sim.Driver // the clients' machine
+	cfg   node.Config
+	addr  string
+	n     *node.Manual // nil while there is none
+	dead  *node.Manual // the one that has ended by force
+	first bool         // nothing has been started yet
+
+	links   []*link
+	actors  []actor
+	reader  *link
+	loading bool // clients do something
+	decoder batch.Decoder
+
+	topics  []*topic
+	scratch []*topic
+	maybe   map[string]bool // names of topics that may exist or not
+	named   int
+	streams uint32
+	senders uint32
+
+	fault  fault
+	broken bool // a fault has been at work in this life
+	killed bool // the life has ended by the fuse
+
+	orderly  bool // the life before ended in order
+	attempts int  // to start, in this life
+
+	lives, starts, acked, faults int
+	ops                          map[opKind]int
+	total                        int
+	seen                         map[state]bool
+	log                          []string
+	history                      []string
+}
+
+// failed ends a run.
+type failed struct{ text string }
+
+func (r *run) failf(format string, args ...any) {
+	panic(failed{fmt.Sprintf(format, args...)})
+}
+
+func (r *run) note(format string, args ...any) {
+	r.history = append(r.history, fmt.Sprintf("%9.3f ms  ", float64(r.w.Now())/1e6)+fmt.Sprintf(format, args...))
+}
+
+func (r *run) cover(s state) { r.seen[s] = true }
+
+func (r *run) op(k opKind) {
+	r.ops[k]++
+	r.total++
+}
+
+// sabotage changes the drivers of a node, to show that the checks notice.
+type sabotage func(d aio.Driver) aio.Driver
+
+// simulate makes a run of a seed. The error tells what was violated.
+func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run, err error) {
+	r = &run{
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, maybe: map[string]bool{},
+		ops: map[opKind]int{}, seen: map[state]bool{},
+	}
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failed:
+			err = errors.New(p.text)
+		default:
+			err = fmt.Errorf("panic: %v", p)
+			panic(p)
+		}
+	}()
+	o := sim.Options{Seed: seed, SocketBuffer: []int{8 << 10, 64 << 10, 256 << 10}[r.rng.IntN(3)]}
+	if r.rng.IntN(4) == 0 {
+		o.DSYNC = sim.DSYNCFlushes
+	}
+	for _, f := range options {
+		f(&o)
+	}
+	r.w = sim.New(o)
+	r.far = r.w.ClientDriver(aio.Options{Entries: 128, ArenaBytes: 1 << 20, RecvBuffers: 64, RecvBufferBytes: 8 << 10, Files: 1})
+	r.cfg = node.Config{
+		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
+		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16,
+	}
+	r.resize()
+	r.reader = r.newLink(nil)
+	for range 1 + r.rng.IntN(3) {
+		r.actors = append(r.actors, r.newProducer())
+	}
+	r.actors = append(r.actors, r.newConsumer(0), r.newConsumer(1), r.newAdmin())
+	platform := &platform{r: r, harm: harm}
+	lives := 3 + r.rng.IntN(3)
+	for life := 1; life <= lives; life++ {
+		r.live(platform, life == lives, leastOps*life/lives)
+	}
+	return r, nil
+}
+
+// resize draws the sizes of the next life.
+func (r *run) resize() {
+	pick := func(v ...int64) int64 { return v[r.rng.IntN(len(v))] }
+	shards := int(pick(1, 1, 2, 3))
+	if !r.first && shards > r.cfg.Shards {
+		r.cover(sawMoreShards)
+	} else if !r.first && shards < r.cfg.Shards {
+		r.cover(sawFewerShards)
+	}
+	r.cfg.Shards = shards
+	r.cfg.JournalBytes = pick(node.MinJournalBytes, node.MinJournalBytes, 2<<20)
+	r.cfg.MaxMessageBytes = int(pick(16<<10, 32<<10, 128<<10))
+	r.cfg.CacheBytes = int64(shards) * pick(1<<20+2*int64(r.cfg.MaxMessageBytes), 3<<20)
+}
+
+// platform puts shards on the simulated machine.
+type platform struct {
+	r    *run
+	harm sabotage
+}
+
+func (p *platform) NewDriver(_ int, o aio.Options) (aio.Driver, error) {
+	o.Entries = 256
+	o.RecvBufferBytes = 16 << 10
+	var d aio.Driver = p.r.w.Driver(o)
+	if p.harm != nil {
+		d = p.harm(d)
+	}
+	return d, nil
+}
+
+func (p *platform) Thread(int) shard.Thread { return nil }
+func (p *platform) Locked() bool            { return false }
+func (p *platform) Pin(int) error           { return nil }
+
+// recorder keeps what the node logs.
+type recorder run
+
+func (l *recorder) Enabled(context.Context, slog.Level) bool { return true }
+func (l *recorder) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *recorder) WithGroup(string) slog.Handler            { return l }
+
+func (l *recorder) Handle(_ context.Context, rec slog.Record) error {
+	r := (*run)(l)
+	var b strings.Builder
+	b.WriteString(rec.Message)
+	rec.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	r.log = append(r.log, b.String())
+	r.note("log: %s", b.String())
+	return nil
+}
+
+// turn gives everybody a turn: the shards in some order, then the clients.
+func (r *run) turn() {
+	r.clients()
+	if r.n != nil {
+		first := r.rng.IntN(r.cfg.Shards)
+		for i := range r.cfg.Shards {
+			if err := r.n.Step((first + i) % r.cfg.Shards); err != nil {
+				r.ended(err)
+				break
+			}
+		}
+	}
+	r.fault.tend(r)
+	r.check()
+}
+
+// clients gives the clients a turn.
+func (r *run) clients() {
+	if _, err := r.far.Poll(clientWait); err != nil {
+		r.failf("clients: %v", err)
+	}
+	now := r.w.Now()
+	r.reader.keep(now)
+	r.reader.tidy()
+	for _, a := range r.actors {
+		a.act(now)
+	}
+	if r.loading && r.rng.IntN(4000) == 0 {
+		r.cover(sawBrokenLink)
+		r.links[r.rng.IntN(len(r.links))].drop()
+	}
+}
+
+// clientWait is how long clients wait when nothing comes.
+const clientWait = 500 * time.Microsecond
+
+// ended notes that a shard cannot go on.
+func (r *run) ended(err error) {
+	if !r.w.Blown() {
+		r.failf("a shard ended: %v", err)
+	}
+	r.killed, r.dead, r.n = true, r.n, nil
+}
+
+// until turns until done holds or the life ends, which it reports.
+func (r *run) until(what string, done func() bool) bool {
+	for n := 0; !done(); n++ {
+		if r.n == nil {
+			return false
+		}
+		if n > maxTurns {
+			r.failf("never: %s", what)
+		}
+		r.turn()
+	}
+	return true
+}
+
+// live is one life of the node.
+func (r *run) live(p *platform, last bool, ops int) {
+	r.lives++
+	r.start(p)
+	r.readAll()
+	r.check()
+	if r.n != nil && !last {
+		r.loading = true
+		r.fault.draw(r)
+		r.until("operations", func() bool { return r.total >= ops || r.fault.fatal(r) })
+	}
+	r.finish(last)
+	r.first = false
+}
+
+// ends notes how a life ended in all histories.
+func (r *run) eachPart(f func(p *history.Partition)) {
+	for _, tp := range r.topics {
+		for _, p := range tp.parts {
+			f(p.p)
+		}
+	}
+}
