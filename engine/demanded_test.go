@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -75,29 +76,33 @@ func TestWhatIsServedAfterAKillSurvivesAPowerCut(t *testing.T) {
 // its offsets, which consumers have seen, are given to nothing else. That holds also
 // for a partition of which nothing else is known but that it exists.
 func TestRotInTheLastAcknowledgedRoundAfterSilence(t *testing.T) {
-	for _, batches := range []int{1, 5} {
-		r := newRig(t, rigOptions{})
-		id := r.topic(1, ClassFlushed)
-		var sent []*produced
-		for range batches {
-			sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
-		}
-		r.run(10 * time.Millisecond)
-		r.w.Crash(sim.KeepNone)
-		last := sent[batches-1]
-		r.spoilRound(r.roundsOf(Key{Topic: id})[last.Base], 20)
-		r.start()
-		if !r.reported("LOSS DETECTED") || r.rec.Stats.Damaged != 1 || r.rec.Stats.TornTails != 0 {
-			t.Fatalf("%d batches: reported %q, %+v", batches, r.log, r.rec.Stats)
-		}
-		got := r.readFrom(r.part(id, 0), 0)
-		for _, a := range sent[:batches-1] {
-			if !bytes.Equal(got[a.Base], a.Batch) {
-				t.Fatalf("%d batches: the one at %d is gone", batches, a.Base)
-			}
-		}
-		if a := r.sendWait(r.part(id, 0), 1, 100); a.Base <= last.Base+1 {
-			t.Fatalf("%d batches: offset %d again, after %d to %d were acknowledged and lost", batches, a.Base, last.Base, last.Base+1)
+	for name, at := range map[string]int64{"header": 20, "body": 400} {
+		for _, batches := range []int{1, 5} {
+			t.Run(fmt.Sprintf("%s, batch %d", name, batches), func(t *testing.T) {
+				r := newRig(t, rigOptions{})
+				id := r.topic(1, ClassFlushed)
+				var sent []*produced
+				for range batches {
+					sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
+				}
+				r.run(10 * time.Millisecond)
+				r.w.Crash(sim.KeepNone)
+				last := sent[batches-1]
+				r.spoilRound(r.roundsOf(Key{Topic: id})[last.Base], at)
+				r.start()
+				if !r.reported("LOSS DETECTED") || r.rec.Stats.Damaged != 1 || r.rec.Stats.TornTails != 0 {
+					t.Fatalf("reported %q, %+v", r.log, r.rec.Stats)
+				}
+				got := r.readFrom(r.part(id, 0), 0)
+				for _, a := range sent[:batches-1] {
+					if !bytes.Equal(got[a.Base], a.Batch) {
+						t.Fatalf("the batch at %d is gone", a.Base)
+					}
+				}
+				if a := r.sendWait(r.part(id, 0), 1, 100); a.Base <= last.Base+1 {
+					t.Fatalf("offset %d again, after %d to %d were acknowledged and lost", a.Base, last.Base, last.Base+1)
+				}
+			})
 		}
 	}
 }
