@@ -16,7 +16,7 @@ func TestTheLoopPollsForASmallRoundAndNotForever(t *testing.T) {
 	if hint := s.SpinHint(r.w.Now()); hint != 0 {
 		t.Fatalf("an idle store wants to be polled until %d, now %d", hint, r.w.Now())
 	}
-	s.SetDeviceTime(int64(time.Millisecond))
+	s.journal.SetDeviceTime(int64(time.Millisecond))
 	hold := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "*journal*"})
 	a := r.send(p, 1, 100)
 	if _, err := loop.Turn(); err != nil {
@@ -36,7 +36,7 @@ func TestTheLoopPollsForASmallRoundAndNotForever(t *testing.T) {
 		a = r.send(p, 8, 2000)
 	}
 	hold.Release()
-	r.until("a large round", func() bool { return s.journal.InFlightBytes() > polledBytes })
+	r.until("a large round", func() bool { return s.journal.InFlightBytes() > 64<<10 })
 	if hint := s.SpinHint(r.w.Now()); hint != 0 {
 		t.Fatalf("a large round is polled for until %d", hint)
 	}

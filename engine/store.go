@@ -31,7 +31,6 @@ type Store struct {
 	journal *journal.Journal
 	chunks  *chunkPool
 	entries *segment.EntryPool
-	polling polling
 	parts   map[Key]*Partition
 	list    []*Partition // all partitions, for walks in bounded steps
 
@@ -195,7 +194,6 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s := &Store{
 		opts: opts, loop: l, drv: l.Driver(), parts: map[Key]*Partition{},
 		entries: segment.NewEntryPool(16 << 20), deviceFailed: opts.DeviceFailed,
-		polling: polling{longest: defaultPoll},
 	}
 	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
 	s.memoryTimer.Owner = (*memoryTimer)(s)
@@ -230,6 +228,9 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 func (s *Store) SetJournal(j *journal.Journal, checkpoint uint64) {
 	s.journal, s.checkpoint.seq = j, checkpoint
 }
+
+// SpinHint is the time until which the loop had better poll; see journal.PollUntil.
+func (s *Store) SpinHint(now int64) int64 { return s.journal.PollUntil(now) }
 
 // Stats returns the counters.
 func (s *Store) Stats() StoreStats { return s.stats }

@@ -152,7 +152,7 @@ func (s *member) openStore() error {
 		return fmt.Errorf("shard %d: journal: %w", s.id, err)
 	}
 	st.SetJournal(j, n.rec.Sequence[s.id])
-	st.SetDeviceTime(timing.Best())
+	j.SetDeviceTime(timing.Best())
 	s.timing = timing
 	s.store, s.journal = st, j
 	return nil

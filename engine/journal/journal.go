@@ -158,6 +158,7 @@ type Journal struct {
 	flush    flusher
 	mark     marker
 	releaser releaser
+	polling  polling
 
 	reportedWritten, reportedFlushed uint64
 	stats                            Stats
