@@ -332,3 +332,64 @@ func TestATopicsDirectoryIsDurableBeforeItsFilesAreReliedOn(t *testing.T) {
 		r.mustHold(r.part(id, n), sent[i])
 	}
 }
+
+// The newest checkpoint of a shard was the first to say that a partition may lose what
+// it shows. When it is damaged, the older one does not know that, nor, perhaps, that
+// there is such a partition.
+func TestALostCheckpointMayHaveReservedOffsets(t *testing.T) {
+	for _, before := range []Class{ClassNone, ClassFlushed, ClassWritten} {
+		for name, end := range map[string]func(w *sim.World){
+			"killed":    func(w *sim.World) { w.Kill() },
+			"power cut": func(w *sim.World) { w.Crash(sim.KeepNone) },
+		} {
+			t.Run(fmt.Sprintf("from class %v, %s", before, name), func(t *testing.T) {
+				r := newRig(t, rigOptions{shards: 2})
+				first := before
+				if before == ClassNone { // a partition that is new
+					first = ClassMemory
+				}
+				id := r.topic(1, first)
+				n := 0
+				for r.part(id, n).store.opts.Shard == 0 {
+					n++
+				}
+				p := r.part(id, n)
+				var shown []*produced
+				if before != ClassNone {
+					shown = append(shown, r.sendWait(p, 2, 100))
+					r.checkpointAll()
+					r.change(p, ClassMemory)
+				}
+				shown = append(shown, r.sendWait(p, 3, 100))
+				newest := layout.CheckpointPath(rigDir, 1, p.store.checkpoint.seq)
+				end(r.w)
+				r.corrupt(newest)
+				r.start()
+				p = r.part(id, n)
+				r.sendWait(p, 7, 50)
+				r.mustNotChange(p, shown)
+			})
+		}
+	}
+}
+
+// A start gives partitions of shards that are no more to others, whose checkpoints are
+// then their only record. When one of those is damaged, its older generation is of a
+// life before, and knows nothing of them, however well it agrees with its journal.
+func TestACheckpointOfALifeBeforeIsNotEnough(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 3})
+	id := r.topic(1, ClassFlushed)
+	n := 0
+	for layout.Assignment(len(r.rec.Slots), 2)[SlotOf(Key{Topic: id, Partition: uint32(n)}, len(r.rec.Slots))] != 1 || r.part(id, n).store.opts.Shard != 2 {
+		n++
+	}
+	sent := []*produced{r.sendWait(r.part(id, n), 2, 300)}
+	r.close()
+	r.w.Kill()
+	r.opts.shards = 2
+	r.start()
+	r.mustHold(r.part(id, n), sent)
+	r.w.Crash(sim.KeepNone)
+	r.corrupt(layout.CheckpointPath(rigDir, 1, r.rec.Sequence[1]))
+	r.mustRefuse("of an earlier start")
+}

@@ -84,6 +84,9 @@ func (r *recovery) agree() error {
 			return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 		}
 	}
+	if err := r.outlived(); err != nil {
+		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
+	}
 	for shard, c := range r.ckpts {
 		// Recovery's own checkpoints, which have no incarnation, and those of an
 		// orderly end need no journal.
@@ -93,6 +96,31 @@ func (r *recovery) agree() error {
 		}
 	}
 	return nil
+}
+
+// outlived refuses a checkpoint in place of a lost one when it is of an earlier start
+// than those of other shards. That start may have given the shard partitions of which
+// the lost one was the only record.
+func (r *recovery) outlived() error {
+	newest := uint32(0)
+	for _, c := range r.ckpts {
+		newest = max(newest, c.term())
+	}
+	for shard, c := range r.ckpts {
+		if term := c.term(); c.Lost != nil && term < newest {
+			return fmt.Errorf("%w: the older checkpoint of shard %d is of an earlier start, number %d; others are of number %d: %w",
+				errDisagree, shard, term, newest, c.Lost)
+		}
+	}
+	return nil
+}
+
+// term is the start that a checkpoint is of.
+func (c *shardCheckpoint) term() (term uint32) {
+	for i := range c.Slots {
+		term = max(term, c.Slots[i].Term)
+	}
+	return term
 }
 
 var errDisagree = errors.New("checkpoint and journal do not agree")

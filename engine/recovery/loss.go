@@ -23,8 +23,16 @@ const lossLines = 16
 // answered with an error. Where a round cannot be read, it may have held batches of
 // any partition of the shard of which nothing later is there. Most of them will have
 // lost nothing; a gap is recorded for each.
+//
+// A checkpoint that is lost may have been the first to name a partition that shows what
+// it can lose: such partitions are made known here, for closeGaps.
 func (r *recovery) findLosses() error {
 	for _, j := range r.journals {
+		if r.checkpointOf(j.shard).Lost != nil {
+			if err := r.knowAll(j.shard); err != nil {
+				return err
+			}
+		}
 		for _, d := range j.result.Damages {
 			if d.LastLSN == 0 || d.LastLSN < r.needed(j) {
 				continue // nothing is missing, or a checkpoint has it
@@ -68,14 +76,10 @@ func (r *recovery) hasLost(d *journal.Damage) error {
 
 // mayHaveLost handles rounds that cannot be read.
 func (r *recovery) mayHaveLost(j *journalFile, d *journal.Damage) error {
-	slots := map[uint16]bool{}
-	for _, s := range r.checkpointOf(j.shard).Slots {
-		slots[s.Slot] = true
-	}
-	n := 0
-	if err := r.knowAll(slots); err != nil {
+	if err := r.knowAll(j.shard); err != nil {
 		return err
 	}
+	slots, n := r.slotsIn(j.shard), 0
 	for _, p := range r.sorted() {
 		moved := p.heard != nil && p.heard != j
 		later := p.heard == j && p.heardLSN > d.LastLSN
@@ -95,12 +99,26 @@ func (r *recovery) mayHaveLost(j *journalFile, d *journal.Damage) error {
 	return nil
 }
 
-// knowAll makes the partitions of some slots known that neither a checkpoint nor a
-// journal names: the first batches of one may have been in what is lost.
-func (r *recovery) knowAll(slots map[uint16]bool) (err error) {
+// slotsIn are the slots that a shard had by its checkpoint.
+func (r *recovery) slotsIn(shard int) map[uint16]bool {
+	slots := map[uint16]bool{}
+	for _, s := range r.checkpointOf(shard).Slots {
+		slots[s.Slot] = true
+	}
+	return slots
+}
+
+// knowAll makes the partitions of a shard known that neither a checkpoint nor a journal
+// names: the first batches of one may have been in what is lost.
+func (r *recovery) knowAll(shard int) (err error) {
+	slots := r.slotsIn(shard)
 	r.opts.Topics.Partitions(func(k layout.Key) {
-		if err == nil && slots[layout.SlotOf(k, len(r.out.Slots))] {
-			_, err = r.known(&journal.Entry{Topic: k.Topic, Partition: k.Partition})
+		if err != nil || r.parts[k] != nil || !slots[layout.SlotOf(k, len(r.out.Slots))] {
+			return
+		}
+		var p *replayed
+		if p, err = r.known(&journal.Entry{Topic: k.Topic, Partition: k.Partition}); p != nil {
+			p.shard = shard
 		}
 	})
 	return err
@@ -143,9 +161,10 @@ func (r *recovery) closeGaps() error {
 // losesServed reports whether a partition's class lets consumers see what the end of
 // the last run can have taken back.
 func (r *recovery) losesServed(p *replayed) bool {
-	class := layout.Class(p.rec.Class)
-	if class == layout.ClassNone { // in no checkpoint
-		class = p.info.Config.Class
+	class, now := layout.Class(p.rec.Class), p.info.Config.Class
+	// In no checkpoint, or perhaps in a lost one that spoke of a weaker class.
+	if class == layout.ClassNone || r.checkpointOf(p.shard).Lost != nil && now < class {
+		class = now
 	}
 	return class == layout.ClassMemory || class == layout.ClassWritten && !r.unlost
 }
