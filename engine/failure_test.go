@@ -132,3 +132,32 @@ func TestAnEndTriesADiskThatWasFull(t *testing.T) {
 	}
 	r.mustHold(r.part(id, 0), sent)
 }
+
+// A writer that comes to a partial block when the journal has closed gets no tail entry
+// any more, and must not be waited for.
+func TestAWriterThatComesTooLateForTheJournalLetsTheEndGo(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	sent := []*produced{r.sendWait(r.part(id, 0), 2, 300)}
+	r.close()
+	r.w.Kill()
+	r.start()
+	late, full := r.part(id, 0), r.part(id, 1)
+	sent = append(sent, r.sendWait(late, 2, 300))
+	other := r.sendWait(full, 2, 300)
+	noSpace := r.w.Inject(sim.Fault{
+		Filter: sim.Filter{Ops: sim.Allocates, Path: full.logPath(full.active)}, Times: sim.Always, Err: syscall.ENOSPC,
+	})
+	hold := r.w.Hold(sim.Filter{Ops: sim.Reads, Path: late.logPath(late.active)})
+	s := r.shards[0].store
+	s.Close()
+	r.until("the end without a checkpoint", func() bool { return s.closing == closeJournal && hold.Count() > 0 })
+	r.until("the journal's end", s.journal.Idle)
+	hold.Release()
+	r.until("the end", s.Closed)
+	r.w.Crash(sim.KeepNone)
+	noSpace.End()
+	r.start()
+	r.mustHold(r.part(id, 0), sent)
+	r.mustHold(r.part(id, 1), []*produced{other})
+}

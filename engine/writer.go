@@ -229,8 +229,8 @@ func (w *writer) rewrite(c *chunk, block int64) {
 	lsn, err := s.journal.AppendVec(&s.entry, s.pieces[:2], journal.NeedFlushed)
 	if err != nil {
 		w.tailLSN = 0 // tried again when the journal has room
-		if s.failed != nil {
-			w.done(s.failed)
+		if err != journal.ErrFull {
+			w.done(err)
 			return
 		}
 	} else {
