@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -110,8 +111,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 		case failed:
 			err = errors.New(p.text)
 		default:
-			err = fmt.Errorf("panic: %v", p)
-			panic(p)
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	o := sim.Options{Seed: seed, SocketBuffer: []int{8 << 10, 64 << 10, 256 << 10}[r.rng.IntN(3)]}
