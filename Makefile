@@ -53,6 +53,7 @@ test: ## run all tests
 		echo "# module in $$dir"; (cd "$$dir" && go test -count=1 -timeout 10m ./...); \
 	done
 	@set -e; pkgs=$$($(RIGS) || true); [ -z "$$pkgs" ] || go test -count=1 -timeout 20m $$pkgs
+	@echo '# with the portable driver'; MQD_IO__DRIVER=portable go test -count=1 -timeout 20m ./test/integration ./test/crash
 
 # The engine's model runs in one goroutine: the detector would find nothing in it and
 # take minutes.

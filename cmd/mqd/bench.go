@@ -60,7 +60,7 @@ and any of them makes the exit status 1. Figures alone never do.`,
 type benchPlatform struct{ of node.Platform }
 
 func newBenchPlatform() (benchPlatform, error) {
-	p, err := newPlatform(settings.Auto)
+	p, _, err := newPlatform(settings.Auto)
 	return benchPlatform{p}, err
 }
 

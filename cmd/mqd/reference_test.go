@@ -126,7 +126,6 @@ func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 		"help topic lst":                            `mqd: unknown command "lst" for "mqd topic"; did you mean "list"? See: mqd topic --help`,
 		"serve now":                                 `mqd: serve: expected no argument, found "now"; see: mqd serve --help`,
 		"serve --no-such":                           "mqd: unknown flag: --no-such; see: mqd serve --help",
-		"serve --io portable":                       "mqd: " + errNoPortable.Error(),
 		"topic create":                              "mqd: topic create: expected NAME, found nothing; see: mqd topic create --help",
 		"topic create a b":                          `mqd: topic create: expected NAME, found "a" "b"; see: mqd topic create --help`,
 		"topic delete":                              "mqd: topic delete: expected NAME..., found nothing; see: mqd topic delete --help",

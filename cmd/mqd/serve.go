@@ -131,9 +131,12 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkListen(b.cfg); err != nil {
 		return err
 	}
-	platform, err := newPlatform(b.cfg.IO)
+	platform, instead, err := newPlatform(b.cfg.IO)
 	if err != nil {
 		return err
+	}
+	if instead != nil {
+		b.log.Warn("the portable driver serves instead of io_uring, with the same guarantees and more latency", "reason", instead)
 	}
 	if b.cfg.DataDir, err = filepath.Abs(b.cfg.DataDir); err != nil {
 		return err

@@ -19,9 +19,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/layout"
 )
 
-// errNoPortable: the driver has been asked for before it exists.
-var errNoPortable = errors.New("--io=portable: this version has no portable driver yet; it comes with a later one, until then the broker needs io_uring (--io=uring)")
-
 // checkListen refuses addresses that other machines can reach, unless told.
 func checkListen(c *settings.Config) error {
 	host, port, err := net.SplitHostPort(c.Listen)
@@ -142,13 +139,13 @@ func startAdvice(err error, c *settings.Config) string {
 	}
 	switch {
 	case is(driverErrors...):
-		return fmt.Sprintf("%v; this version has no other driver, a portable one comes with a later version", err)
+		return fmt.Sprintf("%v; or use the portable driver, with --io=portable", err)
 	case is(checkpoint.ErrUnsupported, journal.ErrVersion, catalog.ErrUnsupported):
 		return fmt.Sprintf("data directory %s was written by a newer version of mqd; start that version, this one (%s) has changed nothing: %v", dir, version, err)
 	case is(aio.ErrLocked):
 		return fmt.Sprintf("data directory %s is locked: another broker runs on it; stop that one, or name another directory with --data-dir", dir)
 	case is(aio.ErrNoDirect):
-		return fmt.Sprintf("the filesystem of data directory %s has no O_DIRECT, which durable writes need; use one such as ext4 or XFS: %v", dir, err)
+		return fmt.Sprintf("the filesystem of data directory %s has no O_DIRECT, which io_uring is used with; use one such as ext4 or XFS, or --io=portable, which goes through the page cache: %v", dir, err)
 	case is(syscall.EADDRINUSE):
 		return fmt.Sprintf("port in use: another program listens on %s; stop it, or name another address with --listen", c.Listen)
 	case is(syscall.EADDRNOTAVAIL):

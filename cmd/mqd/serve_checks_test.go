@@ -122,7 +122,7 @@ func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
 		"locked":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, aio.ErrLocked), []string{"locked", c.DataDir, "--data-dir"}},
 		"denied":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EACCES), []string{"not writable", c.DataDir}},
 		"readonly": {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EROFS), []string{"not writable", c.DataDir}},
-		"direct":   {fmt.Errorf("open: %w", aio.ErrNoDirect), []string{"O_DIRECT", "ext4"}},
+		"direct":   {fmt.Errorf("open: %w", aio.ErrNoDirect), []string{"O_DIRECT", "ext4", "--io=portable"}},
 		"node":     {fmt.Errorf("x: %w", checkpoint.ErrUnsupported), []string{"newer version of mqd", c.DataDir}},
 		"journal":  {fmt.Errorf("x: %w", journal.ErrVersion), []string{"newer version of mqd"}},
 		"catalog":  {fmt.Errorf("x: %w", catalog.ErrUnsupported), []string{"newer version of mqd"}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,27 +12,36 @@ import (
 
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/portable"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/mqd-broker/mqd/uring"
 	"golang.org/x/sys/unix"
 )
 
-// linuxPlatform runs shards on io_uring.
-type linuxPlatform struct{}
+// linuxPlatform runs shards on io_uring, or on the portable driver.
+type linuxPlatform struct{ portable bool }
 
-// newPlatform picks the driver.
-func newPlatform(io string) (node.Platform, error) {
+// newPlatform picks the driver. Where io_uring should have been used and cannot be,
+// instead says why.
+func newPlatform(io string) (p node.Platform, instead, err error) {
 	if io == settings.IOPortable {
-		return nil, errNoPortable
+		return linuxPlatform{portable: true}, nil, nil
 	}
-	if _, err := uring.Probe(); err != nil {
-		return nil, err
+	_, err = uring.Probe()
+	if io == settings.Auto && (errors.Is(err, uring.ErrForbidden) || errors.Is(err, uring.ErrUnsupported)) {
+		return linuxPlatform{portable: true}, err, nil
 	}
-	return linuxPlatform{}, nil
+	if err != nil {
+		return nil, nil, err
+	}
+	return linuxPlatform{}, nil, nil
 }
 
-func (linuxPlatform) NewDriver(_ int, opts aio.Options) (aio.Driver, error) {
+func (p linuxPlatform) NewDriver(_ int, opts aio.Options) (aio.Driver, error) {
+	if p.portable {
+		return portable.New(opts, portable.Config{})
+	}
 	return uring.New(opts, uring.Config{})
 }
 
@@ -47,7 +57,7 @@ func driverStates() []driverState {
 	} else if !f.Deferred {
 		state.State = "available, without DEFER_TASKRUN (Linux 6.1)"
 	}
-	return []driverState{state}
+	return []driverState{state, {Name: "portable", State: "available"}}
 }
 
 // kernel names the operating system.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -33,7 +34,7 @@ func runFiltered(errno string, args []string) {
 	os.Exit(99)
 }
 
-// forbidURing has io_uring_setup fail with errno, for this thread and what it
+// forbidURing has the calls of io_uring fail with errno, for this thread and what it
 // executes.
 func forbidURing(errno uint32) error {
 	const loadNumber = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS // offset 0 of struct seccomp_data
@@ -41,7 +42,9 @@ func forbidURing(errno uint32) error {
 	const answer = unix.BPF_RET | unix.BPF_K
 	program := []unix.SockFilter{
 		{Code: loadNumber},
-		{Code: ifEqual, K: unix.SYS_IO_URING_SETUP, Jf: 1},
+		{Code: ifEqual, K: unix.SYS_IO_URING_SETUP, Jt: 2},
+		{Code: ifEqual, K: unix.SYS_IO_URING_ENTER, Jt: 1},
+		{Code: ifEqual, K: unix.SYS_IO_URING_REGISTER, Jf: 1},
 		{Code: answer, K: unix.SECCOMP_RET_ERRNO | errno},
 		{Code: answer, K: unix.SECCOMP_RET_ALLOW},
 	}
@@ -56,7 +59,7 @@ func forbidURing(errno uint32) error {
 	return nil
 }
 
-// filtered runs the program where io_uring_setup fails with errno.
+// filtered runs the program where the calls of io_uring fail with errno.
 func filtered(t *testing.T, errno syscall.Errno, args ...string) result {
 	t.Helper()
 	self, err := os.Executable()
@@ -74,13 +77,73 @@ func filtered(t *testing.T, errno syscall.Errno, args ...string) result {
 	return r
 }
 
-func TestForbiddenURingIsExplained(t *testing.T) {
+func TestForbiddenURingIsExplainedToWhoInsistsOnIt(t *testing.T) {
 	needBroker(t)
+	args := []string{"serve", "--io", "uring", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0"}
+	forbidden := oneLine(t, filtered(t, syscall.EPERM, args...))
+	wants(t, forbidden, "io_uring is forbidden", "seccomp", "--io=portable")
+	missing := oneLine(t, filtered(t, syscall.ENOSYS, args...))
+	wants(t, missing, "io_uring is not supported", "--io=portable")
+}
+
+// Where io_uring is forbidden the portable driver serves, and says why in one line.
+// What it has written is the other driver's as well.
+func TestABrokerServesWhereURingIsForbidden(t *testing.T) {
+	needBroker(t)
+	if r := filtered(t, syscall.EPERM, "version"); r.status != 0 { // skips where filters cannot be used
+		t.Fatalf("status %d: %s", r.status, r.errs)
+	}
 	dir := t.TempDir()
-	forbidden := oneLine(t, filtered(t, syscall.EPERM, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0"))
-	wants(t, forbidden, "io_uring is forbidden", "seccomp", "portable one comes")
-	missing := oneLine(t, filtered(t, syscall.ENOSYS, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0"))
-	wants(t, missing, "io_uring is not supported", "portable one comes")
+	want := ""
+	for _, tc := range []struct {
+		errno  syscall.Errno
+		reason []string
+	}{
+		{syscall.EPERM, []string{"io_uring is forbidden", "seccomp"}},
+		{syscall.ENOSYS, []string{"io_uring is not supported"}},
+	} {
+		b := serveFiltered(t, tc.errno, dir, "--shards", "2")
+		if got := b.serving()["driver"]; got != "portable" {
+			t.Fatalf("the driver is %v", got)
+		}
+		warnings := b.warnings()
+		if len(warnings) == 0 || !strings.Contains(warnings[0], "portable driver serves instead of io_uring") {
+			t.Fatalf("warnings: %q", warnings)
+		}
+		wants(t, warnings[0], tc.reason...)
+		for _, w := range warnings[1:] {
+			if strings.Contains(w, "io_uring") {
+				t.Errorf("said again: %s", w)
+			}
+		}
+		if want == "" {
+			b.must("", "topic", "create", "t", "--partitions", "1")
+		}
+		text := run(t, "", "generate", "messages", "--count", "2000").out
+		b.must(text, "produce", "t")
+		want += text
+		if got := b.must("", "consume", "t"); got != want {
+			t.Fatalf("%d bytes were consumed, %d produced, or they differ", len(got), len(want))
+		}
+		b.kill()
+	}
+	b := serve(t, dir, "--shards", "1")
+	if got := b.must("", "consume", "t"); got != want {
+		t.Fatalf("after the kill %d bytes were consumed, %d produced, or they differ", len(got), len(want))
+	}
+	b.stop()
+}
+
+// serveFiltered starts a broker where the calls of io_uring fail with errno.
+func serveFiltered(t *testing.T, errno syscall.Errno, dir string, args ...string) *broker {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, mqd)
+	cmd.Env = append(os.Environ(), filterVar+"="+strconv.Itoa(int(errno)))
+	return serveBy(t, cmd, dir, args...)
 }
 
 func TestVersionTellsThatURingIsForbidden(t *testing.T) {
@@ -89,7 +152,7 @@ func TestVersionTellsThatURingIsForbidden(t *testing.T) {
 	if r.status != 0 {
 		t.Fatalf("status %d: %s", r.status, r.errs)
 	}
-	wants(t, r.out, "io_uring: io_uring is forbidden")
+	wants(t, r.out, "io_uring: io_uring is forbidden", "portable: available")
 }
 
 // asNobody runs the program as a user who owns nothing.
@@ -123,6 +186,45 @@ func TestADirectoryThatIsNotWritableIsNamed(t *testing.T) {
 
 func TestAFilesystemWithoutDirectIOIsNamed(t *testing.T) {
 	needBroker(t)
+	wants(t, refused(t, "--io", "uring", "--data-dir", withoutDirectIO(t)), "has no O_DIRECT", "--io=portable")
+}
+
+func TestThePortableDriverServesWithoutDirectIO(t *testing.T) {
+	needBroker(t)
+	dir := withoutDirectIO(t)
+	for life := range 2 {
+		b := serve(t, dir, "--io", "portable", "--shards", "2")
+		b.serving()
+		if !b.log.wait("page cache") {
+			t.Fatalf("the broker has ended: %s", b.log)
+		}
+		noted := 0
+		for _, w := range b.warnings() {
+			if strings.Contains(w, "page cache") {
+				noted++
+				wants(t, w, "O_DIRECT", "durability written")
+			}
+		}
+		if noted != 1 {
+			t.Errorf("%d warnings of the page cache, expected 1: %s", noted, b.log)
+		}
+		if life == 0 {
+			b.must("", "topic", "create", "t", "--partitions", "4")
+			b.must("", "topic", "create", "w", "--durability", "written")
+		}
+		for _, topic := range []string{"t", "w"} {
+			b.must("a\nb\n", "produce", topic)
+			if got := strings.Fields(b.must("", "consume", topic)); len(got) != 2*(life+1) {
+				t.Errorf("life %d: %s has %q", life, topic, got)
+			}
+		}
+		b.kill()
+	}
+}
+
+// withoutDirectIO is a directory on a filesystem that has no O_DIRECT.
+func withoutDirectIO(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil {
 		t.Skipf("a ramfs, which has no O_DIRECT, cannot be mounted: %v", err)
@@ -133,5 +235,5 @@ func TestAFilesystemWithoutDirectIOIsNamed(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	wants(t, refused(t, "--data-dir", dir), "has no O_DIRECT", dir)
+	return dir
 }

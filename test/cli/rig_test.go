@@ -154,6 +154,12 @@ var small = []string{"--journal-size", "8MiB", "--cache-size", "16MiB", "--idle"
 func serve(t *testing.T, dir string, args ...string) *broker {
 	t.Helper()
 	needBroker(t)
+	return serveBy(t, exec.Command(mqd), dir, args...)
+}
+
+// serveBy starts it by a command that becomes the program.
+func serveBy(t *testing.T, cmd *exec.Cmd, dir string, args ...string) *broker {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +167,8 @@ func serve(t *testing.T, dir string, args ...string) *broker {
 	defer r.Close()
 	b := &broker{t: t, log: newLogBuffer(), done: make(chan error, 1)}
 	line := append([]string{"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--ready-fd", "3"}, small...)
-	b.cmd = exec.Command(mqd, append(line, args...)...)
+	b.cmd = cmd
+	b.cmd.Args = append(append(b.cmd.Args, line...), args...)
 	b.cmd.Stderr = b.log
 	b.cmd.ExtraFiles = []*os.File{w}
 	if err := b.cmd.Start(); err != nil {
@@ -230,6 +237,17 @@ func (b *broker) serving() map[string]any {
 	}
 	b.t.Fatalf("no line \"serving\" in the log:\n%s", b.log)
 	return nil
+}
+
+// warnings are the warnings in the log so far, a line each.
+func (b *broker) warnings() []string {
+	var lines []string
+	for line := range strings.Lines(b.log.String()) {
+		if strings.Contains(line, `"level":"WARN"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // result is what came of a command.

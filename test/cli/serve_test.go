@@ -117,8 +117,30 @@ func TestStrangersAreNotListenedTo(t *testing.T) {
 	b.stop()
 }
 
-func TestThePortableDriverIsAnnouncedHonestly(t *testing.T) {
-	wants(t, refused(t, "--data-dir", t.TempDir(), "--io", "portable"), "no portable driver yet")
+func TestThePortableDriverServesWhoAsksForIt(t *testing.T) {
+	dir := t.TempDir()
+	b := serve(t, dir, "--io", "portable", "--shards", "1")
+	if got := b.serving()["driver"]; got != "portable" {
+		t.Fatalf("the driver is %v", got)
+	}
+	for _, w := range b.warnings() {
+		if strings.Contains(w, "portable") {
+			t.Errorf("a warning of what was asked for: %s", w)
+		}
+	}
+	b.must("", "topic", "create", "t")
+	b.must("a\nb\n", "produce", "t")
+	b.stop()
+	b = serve(t, dir, "--io", "portable")
+	for field, want := range map[string]any{"replayed": 0.0, "torn_tails": 0.0, "damaged": 0.0, "gaps": 0.0} {
+		if got := b.serving()[field]; got != want {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
+	if got := b.must("", "consume", "t"); got != "a\nb\n" {
+		t.Errorf("consumed %q", got)
+	}
+	b.stop()
 }
 
 func TestAJournalTooSmallForTheMessagesIsRefused(t *testing.T) {

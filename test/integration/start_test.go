@@ -54,6 +54,22 @@ func TestWhatStopsAStartIsSaidInOneLine(t *testing.T) {
 	b.mustServe(b.open(), b.topic("unharmed", 1))
 }
 
+// driverVar is the environment variable of the setting io.driver. The whole suite runs
+// on the driver that it names.
+const driverVar = "MQD_IO__DRIVER"
+
+func TestTheDriverOfTheEnvironmentServes(t *testing.T) {
+	want := "driver="
+	switch os.Getenv(driverVar) {
+	case "portable":
+		want = "driver=portable"
+	case "uring":
+		want = "driver=io_uring"
+	}
+	b := start(t)
+	b.wait("the broker says "+want, func() bool { return strings.Contains(b.p.LogTail(), want) })
+}
+
 func TestADataDirectoryHasOneBroker(t *testing.T) {
 	rig.NeedDriver(t)
 	dir := rig.DataDir(t)

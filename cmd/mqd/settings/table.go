@@ -136,7 +136,7 @@ func table(o *Options) []Setting {
 			Help: "how long an adaptive shard polls before it sleeps"},
 
 		{Name: "io.driver", Flag: "io", Default: Auto, value: wordValue{&o.IO, []string{Auto, IOURing, IOPortable}},
-			Help: "how files and sockets are used; auto is uring"},
+			Help: "how files and sockets are used: by io_uring, or by epoll and threads (portable), which is slower; auto is uring where it can be used"},
 
 		{Name: "journal.size", Flag: "journal-size", Default: Auto, value: sizeValue{to: &o.JournalSize, min: node.MinJournalBytes, max: 64 * gib, step: 4 * kib, auto: true},
 			Help: "size of each shard's journal; auto is the least of 256MiB, 512MiB / shards and 5 % of the filesystem, at least 8MiB"},

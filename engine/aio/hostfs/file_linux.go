@@ -157,9 +157,13 @@ func (f *File) Truncate(size int64) error {
 	return failAt("truncate", f.path, size, err)
 }
 
-// Allocate reserves n bytes at off and extends the size to cover them.
+// Allocate reserves n bytes at off and extends the size to cover them. On a filesystem
+// that cannot reserve, zeros are written behind the end of a file that is not direct.
 func (f *File) Allocate(off, n int64) error {
 	_, err := retry(func() (int, error) { return 0, unix.Fallocate(f.fd, 0, off, n) })
+	if err == unix.EOPNOTSUPP && !f.direct {
+		return extend(f, off+n)
+	}
 	return failAt("fallocate", f.path, off, err)
 }
 

@@ -13,10 +13,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
-// zeroPiece is the size, in bytes, of the writes by which Allocate extends a
-// file.
-const zeroPiece = 1 << 20
-
 // File is an open file.
 type File struct {
 	f    *os.File
@@ -89,21 +85,7 @@ func (f *File) Truncate(size int64) error {
 }
 
 // Allocate reserves n bytes at off by writing zeros behind the end of the file.
-func (f *File) Allocate(off, n int64) error {
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	zeros := make([]byte, min(zeroPiece, max(0, off+n-size)))
-	for size < off+n {
-		part := zeros[:min(int64(len(zeros)), off+n-size)]
-		if _, err := f.f.WriteAt(part, size); err != nil {
-			return failAt("allocate", f.path, size, err)
-		}
-		size += int64(len(part))
-	}
-	return nil
-}
+func (f *File) Allocate(off, n int64) error { return extend(f, off+n) }
 
 func lock(f *File) error {
 	return lockError(syscall.Flock(f.Fd(), syscall.LOCK_EX|syscall.LOCK_NB))

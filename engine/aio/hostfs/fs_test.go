@@ -34,6 +34,24 @@ func asError(t *testing.T, err, is error) *aio.Error {
 	return e
 }
 
+func TestAFileIsExtendedByZeros(t *testing.T) {
+	f := mustOpen(t, filepath.Join(t.TempDir(), "a"), aio.OpenWrite|aio.OpenCreate)
+	want := bytes.Repeat([]byte{7}, 3001)
+	if _, err := f.WriteAt(want, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{0, 3001, 3002, 2*zeroPiece + 5000} {
+		if err := extend(f, int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, make([]byte, max(0, size-len(want)))...)
+		got := make([]byte, len(want)+1)
+		if n, err := f.ReadAt(got, 0); n != len(want) || err != io.EOF || !bytes.Equal(got[:n], want) {
+			t.Fatalf("extended to %d: %d bytes (%v), or other ones than expected", size, n, err)
+		}
+	}
+}
+
 func TestAFileKeepsWhatIsWrittenAtOffsets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	f := mustOpen(t, path, aio.OpenWrite|aio.OpenCreate)
