@@ -114,6 +114,8 @@ type StoreOptions struct {
 	// Writers is the number of partitions written at a time, most of them only for
 	// checkpoints. Default 32.
 	Writers int
+	// IndexBytes is the memory that is kept for indexes that grow. Default 16 MiB.
+	IndexBytes int64
 	// OpenFiles bounds the segment files that are open. Default 512.
 	OpenFiles int
 	// MaxBatch is the largest batch of any topic. Default 1 MiB.
@@ -171,6 +173,9 @@ func (o StoreOptions) withDefaults() StoreOptions {
 	if o.ChunkBytes == 0 {
 		o.ChunkBytes = 64 << 20
 	}
+	if o.IndexBytes == 0 {
+		o.IndexBytes = 16 << 20
+	}
 	if o.ReserveOffsets == 0 {
 		o.ReserveOffsets = 1 << 26
 	}
@@ -193,7 +198,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	opts = opts.withDefaults()
 	s := &Store{
 		opts: opts, loop: l, drv: l.Driver(), parts: map[Key]*Partition{},
-		entries: segment.NewEntryPool(16 << 20), deviceFailed: opts.DeviceFailed,
+		entries: segment.NewEntryPool(opts.IndexBytes), deviceFailed: opts.DeviceFailed,
 	}
 	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
 	s.memoryTimer.Owner = (*memoryTimer)(s)

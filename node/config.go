@@ -83,6 +83,9 @@ type Config struct {
 	// together. Each shard has at least twice MaxMessageBytes and 1 MiB, whatever
 	// the sum. Default 128 MiB.
 	CacheBytes int64
+	// IndexBytes is the memory that each shard keeps for the indexes of segments that
+	// grow. Default 16 MiB.
+	IndexBytes int64
 	// MaxMessageBytes is the largest batch of any topic, 4 KiB to 8 MiB and at
 	// most an eighth of the journal. Default 1 MiB.
 	MaxMessageBytes int
@@ -154,6 +157,7 @@ func (c *Config) validate() error {
 		{"files", int64(c.Files), minFiles, maxFiles},
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
+		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},
 	} {
 		if v.value < v.low || v.value > v.high {

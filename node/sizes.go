@@ -37,7 +37,7 @@ func (n *Node) arenaBytes() int64 {
 func (n *Node) storeOptions(id int) engine.StoreOptions {
 	o := engine.StoreOptions{
 		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
-		ChunkBytes: n.cfg.shardCache(), OpenFiles: n.cfg.Files - otherFiles,
+		ChunkBytes: n.cfg.shardCache(), IndexBytes: n.cfg.IndexBytes, OpenFiles: n.cfg.Files - otherFiles,
 		DeviceFailed: &n.device, Events: (*events)(n),
 	}
 	if n.rec != nil {

@@ -140,11 +140,11 @@ func (r *run) stop() {
 	n.Stop()
 	r.until("the orderly end", n.Ended)
 	r.gather(n)
-	r.home(n)
 	err := n.Close()
 	r.n = nil
 	switch {
 	case err == nil:
+		r.home(n)
 		r.cover(sawStop)
 		r.orderly = true
 		r.eachPart((*history.Partition).Stopped)

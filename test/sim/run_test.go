@@ -125,7 +125,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 	r.far = r.w.ClientDriver(aio.Options{Entries: 128, ArenaBytes: 1 << 20, RecvBuffers: 64, RecvBufferBytes: 8 << 10, Files: 1})
 	r.cfg = node.Config{
 		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
-		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16,
+		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16, IndexBytes: 256 << 10,
 	}
 	r.resize()
 	r.reader = r.newLink(nil)
@@ -136,7 +136,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 	platform := &platform{r: r, harm: harm}
 	lives := 3 + r.rng.IntN(3)
 	for life := 1; life <= lives; life++ {
-		r.live(platform, life == lives, leastOps*life/lives)
+		r.live(platform, life == lives, leastOps*life/(lives-1))
 	}
 	return r, nil
 }

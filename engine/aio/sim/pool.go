@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
@@ -8,6 +10,8 @@ import (
 // poison fills receive buffers that have gone home, so that whoever still reads
 // one reads nonsense.
 const poison = 0xDB
+
+var poisoned = bytes.Repeat([]byte{poison}, 64<<10)
 
 // pool is a driver's receive buffers. Its memory is made at the first receive.
 type pool struct {
@@ -54,8 +58,8 @@ func (d *Driver) ReleaseBuf(id aio.BufID) {
 		invariant.Violated("sim: a receive buffer was released that is home")
 	}
 	b := p.buffer(id)[:p.lent[id]]
-	for i := range b {
-		b[i] = poison
+	for len(b) > 0 {
+		b = b[copy(b, poisoned):]
 	}
 	p.lent[id] = home
 	p.free.push(id)
