@@ -393,3 +393,29 @@ func TestACheckpointOfALifeBeforeIsNotEnough(t *testing.T) {
 	r.corrupt(layout.CheckpointPath(rigDir, 1, r.rec.Sequence[1]))
 	r.mustRefuse("of an earlier start")
 }
+
+// A start that died behind its checkpoint of everything is of a later time than the
+// checkpoints of the other shards, and makes up for each of them.
+func TestADamagedOlderCheckpointDoesNotHinderAStart(t *testing.T) {
+	for checkpoints := range 4 {
+		r := newRig(t, rigOptions{shards: 2})
+		id := r.topic(1, ClassFlushed)
+		sent := make([]*produced, 12)
+		for n := range sent {
+			sent[n] = r.sendWait(r.part(id, n), 2, 300)
+		}
+		r.checkpointAll()
+		older := layout.CheckpointPath(rigDir, 1, r.shards[1].store.checkpoint.seq-1)
+		if died := r.interrupt(2, checkpoints); died != (checkpoints < 3) {
+			t.Fatalf("after %d checkpoints: died %v", checkpoints, died)
+		}
+		r.w.Kill()
+		if checkpoints < 2 { // else it has been written anew
+			r.corrupt(older)
+		}
+		r.start()
+		for n, a := range sent {
+			r.mustHold(r.part(id, n), []*produced{a})
+		}
+	}
+}

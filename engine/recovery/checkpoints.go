@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
@@ -55,10 +56,7 @@ func (r *recovery) useCheckpoint(shard int, c checkpoint.Choice) {
 	r.clean = r.clean && h.Flags&checkpoint.FlagClean != 0
 	id := &r.out.Identity
 	r.unlost = r.unlost && h.Boot == id.BootID && h.Mount == id.Mount && h.Device == id.Device
-	own := map[uint16]bool{}
-	for _, s := range c.Slots {
-		own[s.Slot] = true
-	}
+	own := r.slotsIn(shard)
 	for i := range c.Partitions {
 		rec := &c.Partitions[i]
 		k := layout.Key{Topic: rec.Topic, Partition: rec.Partition}
@@ -100,11 +98,14 @@ func (r *recovery) agree() error {
 
 // outlived refuses a checkpoint in place of a lost one when it is of an earlier start
 // than those of other shards. That start may have given the shard partitions of which
-// the lost one was the only record.
+// the lost one was the only record. A checkpoint of everything, which a start writes
+// first, has them all.
 func (r *recovery) outlived() error {
 	newest := uint32(0)
-	for _, c := range r.ckpts {
-		newest = max(newest, c.term())
+	for shard, c := range r.ckpts {
+		if !r.ofEverything(shard) {
+			newest = max(newest, c.term())
+		}
 	}
 	for shard, c := range r.ckpts {
 		if term := c.term(); c.Lost != nil && term < newest {
@@ -113,6 +114,12 @@ func (r *recovery) outlived() error {
 		}
 	}
 	return nil
+}
+
+// ofEverything reports whether a shard's checkpoint has partitions of other shards.
+func (r *recovery) ofEverything(shard int) bool {
+	own := r.slotsIn(shard)
+	return slices.ContainsFunc(r.checkpointOf(shard).Partitions, func(p checkpoint.Partition) bool { return !own[p.Slot] })
 }
 
 // term is the start that a checkpoint is of.
