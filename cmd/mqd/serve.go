@@ -63,6 +63,14 @@ The log goes to standard error. The exit status is 0 after an orderly end, else 
 	return cmd
 }
 
+// platform is the machine with one of its drivers.
+type platform interface {
+	node.Platform
+	// Blocking is the number of threads of a shard, beside its own, that are often
+	// in a system call that blocks: Go's scheduler needs room for them.
+	Blocking() int
+}
+
 // broker is a run of mqd serve.
 type broker struct {
 	cfg       *settings.Config
@@ -131,7 +139,7 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkListen(b.cfg); err != nil {
 		return err
 	}
-	platform, instead, err := newPlatform(b.cfg.IO)
+	driver, instead, err := newPlatform(b.cfg.IO)
 	if err != nil {
 		return err
 	}
@@ -158,6 +166,7 @@ func (b *broker) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.MaxProcs += p.Shards * driver.Blocking()
 	notes, err := fitOpenFiles(b.cfg, p.Shards, openFilesLimit())
 	if err != nil {
 		return err
@@ -168,7 +177,7 @@ func (b *broker) start(ctx context.Context) error {
 	b.tuneRuntime(p)
 	cfg := b.nodeConfig(p)
 	cfg.Files = filesOfShard(b.cfg, p.Shards, openFilesLimit())
-	if err := b.startNode(ctx, cfg, platform); err != nil {
+	if err := b.startNode(ctx, cfg, driver); err != nil {
 		return err
 	}
 	if b.node != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/portable"
 	"github.com/mqd-broker/mqd/engine/shard"
-	"github.com/mqd-broker/mqd/node"
 	"github.com/mqd-broker/mqd/uring"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +23,7 @@ type linuxPlatform struct{ portable bool }
 
 // newPlatform picks the driver. Where io_uring should have been used and cannot be,
 // instead says why.
-func newPlatform(io string) (p node.Platform, instead, err error) {
+func newPlatform(io string) (p platform, instead, err error) {
 	if io == settings.IOPortable {
 		return linuxPlatform{portable: true}, nil, nil
 	}
@@ -36,6 +35,16 @@ func newPlatform(io string) (p node.Platform, instead, err error) {
 		return nil, nil, err
 	}
 	return linuxPlatform{}, nil, nil
+}
+
+// Blocking is two for the portable driver. A thread that stays in the kernel keeps its
+// place in Go's scheduler until that is noticed, and one that comes back meanwhile would
+// wait for it.
+func (p linuxPlatform) Blocking() int {
+	if p.portable {
+		return 2
+	}
+	return 0
 }
 
 func (p linuxPlatform) NewDriver(_ int, opts aio.Options) (aio.Driver, error) {

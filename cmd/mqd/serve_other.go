@@ -5,14 +5,12 @@ package main
 import (
 	"errors"
 	"runtime"
-
-	"github.com/mqd-broker/mqd/node"
 )
 
 // errNoLinux: this system has none of the drivers.
 var errNoLinux = errors.New("the broker runs on Linux only so far; the other verbs work here")
 
-func newPlatform(string) (p node.Platform, instead, err error) { return nil, nil, errNoLinux }
+func newPlatform(string) (p platform, instead, err error) { return nil, nil, errNoLinux }
 
 func driverStates() []driverState {
 	return []driverState{{Name: "io_uring", State: "Linux only"}}

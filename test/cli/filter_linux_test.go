@@ -15,15 +15,24 @@ import (
 )
 
 // filterVar has the test binary forbid itself io_uring, with the error given as a
-// number, and become the command in its arguments.
+// number or filterKills, and become the command in its arguments.
 const filterVar = "MQD_CLI_TEST_FILTER"
+
+// filterKills has the kernel kill who uses io_uring.
+const filterKills = "kill"
 
 // runFiltered does not return.
 func runFiltered(errno string, args []string) {
 	runtime.LockOSThread()
-	n, err := strconv.ParseUint(errno, 10, 16)
+	verdict := uint32(unix.SECCOMP_RET_KILL_PROCESS)
+	var err error
+	if errno != filterKills {
+		var n uint64
+		n, err = strconv.ParseUint(errno, 10, 16)
+		verdict = unix.SECCOMP_RET_ERRNO | uint32(n)
+	}
 	if err == nil {
-		err = forbidURing(uint32(n))
+		err = forbidURing(verdict)
 	}
 	if err == nil {
 		if err = os.Unsetenv(filterVar); err == nil {
@@ -34,9 +43,9 @@ func runFiltered(errno string, args []string) {
 	os.Exit(99)
 }
 
-// forbidURing has the calls of io_uring fail with errno, for this thread and what it
-// executes.
-func forbidURing(errno uint32) error {
+// forbidURing has a filter give the calls of io_uring an answer, for this thread and
+// what it executes.
+func forbidURing(verdict uint32) error {
 	const loadNumber = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS // offset 0 of struct seccomp_data
 	const ifEqual = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 	const answer = unix.BPF_RET | unix.BPF_K
@@ -45,7 +54,7 @@ func forbidURing(errno uint32) error {
 		{Code: ifEqual, K: unix.SYS_IO_URING_SETUP, Jt: 2},
 		{Code: ifEqual, K: unix.SYS_IO_URING_ENTER, Jt: 1},
 		{Code: ifEqual, K: unix.SYS_IO_URING_REGISTER, Jf: 1},
-		{Code: answer, K: unix.SECCOMP_RET_ERRNO | errno},
+		{Code: answer, K: verdict},
 		{Code: answer, K: unix.SECCOMP_RET_ALLOW},
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -102,7 +111,7 @@ func TestABrokerServesWhereURingIsForbidden(t *testing.T) {
 		{syscall.EPERM, []string{"io_uring is forbidden", "seccomp"}},
 		{syscall.ENOSYS, []string{"io_uring is not supported"}},
 	} {
-		b := serveFiltered(t, tc.errno, dir, "--shards", "2")
+		b := serveFiltered(t, strconv.Itoa(int(tc.errno)), dir, "--shards", "2")
 		if got := b.serving()["driver"]; got != "portable" {
 			t.Fatalf("the driver is %v", got)
 		}
@@ -134,15 +143,30 @@ func TestABrokerServesWhereURingIsForbidden(t *testing.T) {
 	b.stop()
 }
 
-// serveFiltered starts a broker where the calls of io_uring fail with errno.
-func serveFiltered(t *testing.T, errno syscall.Errno, dir string, args ...string) *broker {
+// Some filters kill who tries: the portable driver is one that does not.
+func TestWhoAsksForThePortableDriverNeverTriesURing(t *testing.T) {
+	needBroker(t)
+	if r := filtered(t, syscall.EPERM, "version"); r.status != 0 { // skips where filters cannot be used
+		t.Fatalf("status %d: %s", r.status, r.errs)
+	}
+	b := serveFiltered(t, filterKills, t.TempDir(), "--io", "portable")
+	b.must("", "topic", "create", "t")
+	b.must("a\n", "produce", "t")
+	if got := b.must("", "consume", "t"); got != "a\n" {
+		t.Errorf("consumed %q", got)
+	}
+	b.stop()
+}
+
+// serveFiltered starts a broker behind a filter; see filterVar.
+func serveFiltered(t *testing.T, filter, dir string, args ...string) *broker {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, mqd)
-	cmd.Env = append(os.Environ(), filterVar+"="+strconv.Itoa(int(errno)))
+	cmd.Env = append(os.Environ(), filterVar+"="+filter)
 	return serveBy(t, cmd, dir, args...)
 }
 

@@ -121,7 +121,9 @@ func (c *crew) work(w *worker) {
 	defer c.wg.Done()
 	for w.await() == given {
 		c.d.perform(&w.task)
-		w.state.Store(done)
+		if !w.state.CompareAndSwap(given, done) {
+			return // stopped: the driver gives up
+		}
 		c.ended.Add(1)
 		c.d.waker.ring()
 	}
