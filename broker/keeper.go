@@ -90,6 +90,11 @@ func (k *keeper) begin(r *Admin) {
 		k.answer()
 		return
 	}
+	if r.Kind == CreateTopic && k.b.store.DiskFull() {
+		r.refuse(Busy, helpDiskFull)
+		k.answer()
+		return
+	}
 	c, err := k.commandOf(r)
 	if err == nil && c.Kind == catalog.AlterTopic && len(c.Changes) == 0 {
 		k.answer()
@@ -169,6 +174,7 @@ func (k *keeper) append() {
 	r.limit, r.origin, r.home = catalog.DefaultMaxMessageBytes, k.b.id, k.b.id
 	r.deadline = k.b.loop.Now() + int64(k.b.node.opts.ProduceTimeout)
 	r.wait.msg = Message{kind: msgProduce, body: r}
+	r.op.Urgent = k.command.Kind == catalog.DeleteTopic // it makes room where there is none
 	k.b.inFlight++
 	if !k.b.check(r, builder.Finish(batch.CodecNone)) {
 		violated("the catalog's own batches check")

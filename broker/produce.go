@@ -296,15 +296,24 @@ func (e *expiry) Fire(_ *shard.Timer, now int64) {
 	}
 }
 
+// helpDiskFull is what clients hear when there is no room for that reason.
+const helpDiskFull = "the broker's disk is full; make room or delete topics"
+
+// expireIn answers those whose time is over. On a full disk that is at once: there
+// will be no room soon, and clients that know why need not wait.
 func (b *Shard) expireIn(q *fifo, now int64) {
+	full := b.store.DiskFull()
 	for !q.empty() {
 		r := q.first.msg.body.(*Produce)
-		if r.deadline > now {
+		if r.deadline > now && !full {
 			return
 		}
 		q.pop()
 		b.stats.Expired++
 		r.Code = Busy
+		if full {
+			r.Message = helpDiskFull
+		}
 		b.settle(r)
 	}
 }

@@ -16,7 +16,10 @@ type Append struct {
 	Batch    []byte
 	Header   batch.Header
 	MinClass Class // refuse a topic with a weaker class; ClassNone: any
-	Owner    AppendOwner
+	// Urgent appends may take what is kept of ring and memory for those that make
+	// room, and are not slowed. There must not be many.
+	Urgent bool
+	Owner  AppendOwner
 
 	// Result.
 	Base       int64 // offset of the first record
@@ -56,7 +59,7 @@ func (s *Store) Append(a *Append) error {
 	if p.active == nil || p.cfg.MustRoll(p.active.base, p.active.size, int64(n), &a.Header) {
 		p.addSegment(p.next)
 	}
-	last, ok := p.room(n)
+	last, ok := p.room(n, a.Urgent)
 	if !ok {
 		return s.busy(busyMemory)
 	}
@@ -76,7 +79,7 @@ func (s *Store) Append(a *Append) error {
 		need = journal.NeedWritten
 	}
 	s.pieces[0] = a.Batch
-	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], need)
+	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], need, a.Urgent)
 	if err != nil {
 		p.dropAfter(last)
 		return s.journalRefused(err)
@@ -106,7 +109,7 @@ func (s *Store) admit(p *Partition, a *Append) error {
 		return ErrTooLarge
 	case s.pendingFull() || p.class == ClassMemory && s.memoryFull():
 		return s.busy(busyPending)
-	case s.slow():
+	case !a.Urgent && s.slow():
 		return s.busy(busySlow)
 	}
 	if p.class == ClassFlushed {
@@ -141,12 +144,12 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 }
 
 // journalBatch adds a batch to the round that fills.
-func (s *Store) journalBatch(p *Partition, base int64, body [][]byte, need journal.Need) (uint64, error) {
+func (s *Store) journalBatch(p *Partition, base int64, body [][]byte, need journal.Need, urgent bool) (uint64, error) {
 	n := 0
 	for _, b := range body {
 		n += len(b)
 	}
-	if !s.ringHasRoom(n) {
+	if !urgent && !s.ringHasRoom(n) {
 		return 0, journal.ErrFull
 	}
 	s.beginEntry(p, journal.KindBatch, base)

@@ -61,21 +61,26 @@ func newChunkPool(d aio.Driver, size int64) (*chunkPool, error) {
 // get returns an empty chunk of class c, evicting clean chunks if it must, or of a
 // smaller class, down to least, where memory is short or in pieces; nil when there
 // is none. Before it takes a smaller one it evicts no more than a chunk takes; of
-// the smallest it evicts as many as it needs.
-func (p *chunkPool) get(c, least slab.Class) *chunk {
+// the smallest it evicts as many as it needs. It leaves kept bytes free.
+func (p *chunkPool) get(c, least slab.Class, kept int64) *chunk {
 	for {
-		if piece, ok := p.memory.Take(c); ok {
-			return p.chunk(piece)
+		if p.memory.Spares(c, kept) {
+			if piece, ok := p.memory.Take(c); ok {
+				return p.chunk(piece)
+			}
 		}
 		for freed := 0; freed < c.Units() || c == least; {
 			from, units := p.evictOldest()
 			if units == 0 {
 				break
 			}
+			freed += units
+			if !p.memory.Spares(c, kept) {
+				continue
+			}
 			if piece, ok := p.memory.TakeFrom(from, c); ok {
 				return p.chunk(piece)
 			}
-			freed += units
 		}
 		if c == least {
 			return nil

@@ -19,6 +19,7 @@ func (s *Store) Drop(p *Partition, done DropDone) {
 		s.finishRead(r, ErrDropped)
 	}
 	s.markClean(p)
+	s.discard(p)
 	s.dropping = append(s.dropping, p)
 	s.finishDrops()
 }
@@ -52,7 +53,7 @@ func (s *Store) inUse(p *Partition) bool {
 		return true
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.reads > 0 || seg.opening != nil || seg.writing || seg.indexing || s.failed == nil && seg.safe < seg.size {
+		if seg.reads > 0 || seg.opening != nil || seg.writing || seg.indexing || s.failed == nil && seg.safe < seg.size-seg.discarded {
 			return true
 		}
 	}

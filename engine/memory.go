@@ -88,7 +88,7 @@ func (s *Store) fillSpare() {
 func (s *Store) journalOldest(need journal.Need) bool {
 	u := s.memory.Front()
 	p := u.part
-	lsn, err := s.journalBatch(p, u.base, s.gather(u), need)
+	lsn, err := s.journalBatch(p, u.base, s.gather(u), need, false)
 	if err != nil {
 		if err != journal.ErrFull {
 			_ = s.journalRefused(err)
@@ -105,6 +105,24 @@ func (s *Store) journalOldest(need journal.Need) bool {
 	p.memory--
 	s.memory.Take()
 	return true
+}
+
+// discard forgets what of a dropped partition waits for the journal, which may have no
+// room for it.
+func (s *Store) discard(p *Partition) {
+	if p.memory == 0 {
+		return
+	}
+	for n := s.memory.Len(); n > 0; n-- { // all, so that the others stay in order
+		u := s.memory.Take()
+		if u.part != p {
+			s.memory.Push(u)
+			continue
+		}
+		u.seg.discarded += int64(u.size)
+		s.memoryBytes -= int64(u.size)
+		p.memory--
+	}
 }
 
 // gather returns the pieces of memory in which a queued batch lies.

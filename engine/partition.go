@@ -2,7 +2,6 @@ package engine
 
 import (
 	"sort"
-	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
@@ -44,6 +43,8 @@ type segfile struct {
 	damage    []segment.Range // what is known not to be readable, in log order
 	verifying *verification
 
+	discarded int64 // bytes at its end that the journal will not get, because the partition is dropped
+
 	maxTimestamp, appendTime int64
 	reads                    int  // cold reads in flight
 	indexing                 bool // the index is going to be written
@@ -77,10 +78,9 @@ type Partition struct {
 	unwritten     *segfile   // oldest segment that is not yet complete in its file
 
 	oldest, newest *chunk
-	filling        *chunk     // the chunk that took the newest byte, if it is still there
-	unsaved        *chunk     // oldest chunk with bytes that are not in its file; nil: none
-	growth         slab.Class // size of the newest chunk, if memory was not short
-	grownAt        int64      // when it got its first bytes, loop time in nanoseconds
+	filling        *chunk    // the chunk that took the newest byte, if it is still there
+	unsaved        *chunk    // oldest chunk with bytes that are not in its file; nil: none
+	pace           slab.Pace // at which chunks are filled
 
 	newestLSN uint64                 // newest round with bytes of this partition
 	dirtyLSN  uint64                 // oldest round with bytes that are not flushed to a segment; 0: none
@@ -199,19 +199,22 @@ func (p *Partition) segmentOf(offset int64) *segfile {
 
 // room makes sure that the chunks can take n more bytes of the active segment. It
 // reports false, with nothing changed, when there is no memory. last is the chunk
-// behind which the new ones are, for dropAfter.
-func (p *Partition) room(n int) (last *chunk, ok bool) {
+// behind which the new ones are, for dropAfter. What is urgent may take the last.
+func (p *Partition) room(n int, urgent bool) (last *chunk, ok bool) {
 	last = p.newest
 	have := 0
 	if last != nil && last.seg == p.active {
 		have = len(last.mem) - last.to
 	}
-	return last, have >= n || p.moreRoom(n, have)
+	return last, have >= n || p.moreRoom(n, have, urgent)
 }
 
 // moreRoom adds chunks to those that have room for have bytes.
-func (p *Partition) moreRoom(n, have int) bool {
-	seg, last := p.active, p.newest
+func (p *Partition) moreRoom(n, have int, urgent bool) bool {
+	seg, last, kept := p.active, p.newest, int64(keptMemory)
+	if urgent {
+		kept = 0
+	}
 	if last != nil {
 		last.pins++ // get evicts clean chunks, also of this partition
 	}
@@ -223,7 +226,7 @@ func (p *Partition) moreRoom(n, have int) bool {
 			from = int(pos % slab.UnitBytes)
 			pos -= int64(from)
 		}
-		c := p.store.chunks.get(p.chunkClass(n-have+from, leastClass(n)), leastClass(n))
+		c := p.store.chunks.get(p.chunkClass(n-have+from, leastClass(n)), leastClass(n), kept)
 		if c == nil {
 			break
 		}
@@ -243,13 +246,7 @@ func (p *Partition) moreRoom(n, have int) bool {
 
 // leastClass is the smallest chunk for a batch of n bytes: in smaller ones it would
 // lie in too many pieces to be sent.
-func leastClass(n int) slab.Class {
-	c := slab.Class(0)
-	for c < slab.Largest && n > MaxPieces/2*c.Bytes() {
-		c++
-	}
-	return c
-}
+func leastClass(n int) slab.Class { return slab.Least(n, MaxPieces/2) }
 
 // chunkClass is the size of the next chunk, for need bytes. It follows the pace of
 // the partition, is at least what is needed now, and, down to least, at most the
@@ -258,7 +255,7 @@ func leastClass(n int) slab.Class {
 func (p *Partition) chunkClass(need int, least slab.Class) slab.Class {
 	c := slab.Class(0)
 	if p.newest != nil {
-		c = p.nextClass()
+		c = p.pace.Next(p.store.loop.Now())
 	}
 	for c < slab.Largest && c.Bytes() < need {
 		c++
@@ -268,36 +265,6 @@ func (p *Partition) chunkClass(need int, least slab.Class) slab.Class {
 		c--
 	}
 	return max(c, least)
-}
-
-// A chunk that lasted for less than growWithin is followed by a larger one, one
-// that lasted for more than shrinkAfter by a smaller one: a partition holds a few
-// seconds of what it gets.
-const (
-	growWithin  = int64(2 * time.Second)
-	shrinkAfter = int64(20 * time.Second)
-)
-
-// nextClass is the size that suits the pace of the partition.
-func (p *Partition) nextClass() slab.Class {
-	lasted := p.store.loop.Now() - p.grownAt
-	switch {
-	case lasted < growWithin && p.growth < slab.Largest:
-		return p.growth + 1
-	case lasted > shrinkAfter && p.growth > 0:
-		return p.growth - 1
-	}
-	return p.growth
-}
-
-// begun notes that c gets its first bytes.
-func (p *Partition) begun(c *chunk) {
-	if c.prev == nil {
-		p.growth = 0
-	} else {
-		p.growth = p.nextClass()
-	}
-	p.grownAt = p.store.loop.Now()
 }
 
 func (p *Partition) linkChunk(c *chunk) {
@@ -367,7 +334,7 @@ func (p *Partition) copyIn(b []byte) int64 {
 		c = p.fillable(c)
 		p.store.chunks.markDirty(c)
 		if c.from == c.to {
-			p.begun(c)
+			p.pace.Begun(c.prev == nil, p.store.loop.Now())
 		}
 		if p.unsaved == nil {
 			p.unsaved = c

@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
@@ -17,6 +18,15 @@ import (
 // written again. What those could take that are dirty now is tailDebt, and twice
 // that stays free: once for the checkpoint under way, and once for the next, because
 // the first one frees nothing of what it writes itself.
+
+// Another part of the ring, and a little of the memory, is kept for urgent appends:
+// a disk that is full lets ring and memory fill up, and what is to free it, the
+// deletion of a topic, has to be recorded all the same.
+const (
+	keptShare  = 64        // part of the ring, one in so many
+	keptMost   = 256 << 10 // of the ring, bytes
+	keptMemory = 2 * slab.UnitBytes
+)
 
 // tailCost is the largest part of the ring that one tail entry takes: a round of its
 // own of a block and what does not fit beside the header.
@@ -79,9 +89,9 @@ func (s *Store) roomMade() { s.starved = false }
 func (s *Store) Starved() bool { return s.starved }
 
 // ringHasRoom reports whether the ring can take a batch of n bytes beside what is
-// kept for tail entries.
+// kept for tail entries and for urgent appends.
 func (s *Store) ringHasRoom(n int) bool {
-	return s.tailDebt == 0 || s.journal.Free() >= 2*s.tailDebt+int64(n)
+	return s.journal.Free() >= 2*s.tailDebt+int64(n)+min(keptMost, s.journal.Capacity()/keptShare)
 }
 
 // tailsPress reports whether what is kept for tail entries leaves no room for a

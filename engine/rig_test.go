@@ -198,6 +198,10 @@ func (e rigEvents) SealFailed(k Key, base int64, err error) {
 	e.r.t.Errorf("seal of %v at %d: %v", k, base, err)
 }
 
+func (e rigEvents) DiskFull(shard int, full bool, err error) {
+	e.r.log = append(e.r.log, fmt.Sprintf("store %d disk full %v: %v", shard, full, err))
+}
+
 // storeWorker makes a store the only work of a loop.
 type storeWorker struct{ s *Store }
 

@@ -56,6 +56,7 @@ type Store struct {
 	unflushed    flushwindow.Window
 	flushTimer   shard.Timer
 	journalTimer shard.Timer
+	retryTimer   shard.Timer // of writers
 
 	dirty         order.List[*Partition] // with bytes that are not flushed to a segment, the oldest round first: checkpoints begin there
 	ready         fifo.Queue[*Partition] // with something to write, first come first served
@@ -88,6 +89,7 @@ type Store struct {
 	closing      closeStage
 	fullDisk     bool // the newest write to a segment found no space
 	cutShort     bool // the end did without the last checkpoint
+	noSpace      throttle.Full
 	starved      bool // somebody was refused with ErrBusy since room was last made
 	tailDebt     int64
 	throttle     throttle.Throttle
@@ -142,6 +144,9 @@ type Events interface {
 	// SealFailed: the index of a sealed segment could not be written; it will
 	// be rebuilt when it is needed.
 	SealFailed(k Key, base int64, err error)
+	// DiskFull: the filesystem has no space for segments, with the error that says
+	// so, or has some again.
+	DiskFull(shard int, full bool, err error)
 }
 
 // StoreStats are a store's counters, written by the loop alone.
@@ -203,7 +208,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
 	s.memoryTimer.Owner = (*memoryTimer)(s)
 	s.flushTimer.Owner = (*flushTimer)(s)
-	s.journalTimer.Owner = journalTimer{}
+	s.journalTimer.Owner, s.retryTimer.Owner = wakeTimer{}, wakeTimer{}
 	s.slowTimer.Owner = (*slowTimer)(s)
 	s.checkpoint.s = s
 	s.pieces = make([][]byte, opts.MaxBatch/slab.UnitBytes+2)
@@ -282,12 +287,12 @@ type memoryTimer Store
 // Fire begins the journal write of what class memory has acknowledged.
 func (t *memoryTimer) Fire(*shard.Timer, int64) { t.memoryDue = t.memory.Len() > 0 }
 
-// journalTimer only ends the loop's sleep: the journal looks at the time in
-// every turn.
-type journalTimer struct{}
+// wakeTimer only ends the loop's sleep: the journal and the writers look at the time
+// in every turn.
+type wakeTimer struct{}
 
 // Fire does nothing; Finish follows.
-func (journalTimer) Fire(*shard.Timer, int64) {}
+func (wakeTimer) Fire(*shard.Timer, int64) {}
 
 // Usage is what a store holds at the moment.
 type Usage struct {

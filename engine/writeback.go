@@ -80,6 +80,9 @@ func (p *Partition) worthWriting() bool {
 
 // writeback gives work to idle writers: what a checkpoint waits for comes first.
 func (s *Store) writeback(now int64) {
+	if s.noSpace.Over(now) {
+		s.opts.Events.DiskFull(s.opts.Shard, false, nil)
+	}
 	if s.failed != nil || now < s.writeAfter || s.closing >= closeJournal {
 		return
 	}
@@ -97,6 +100,10 @@ func (s *Store) writeback(now int64) {
 		w.start(p, mode)
 	}
 }
+
+// DiskFull reports whether the disk has lately had no space for segments: what is
+// refused for lack of room is refused for that.
+func (s *Store) DiskFull() bool { return s.noSpace.Is(s.loop.Now()) }
 
 // writingBack reports whether writers are at work or have work.
 func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.Len() > 0 }
@@ -186,8 +193,12 @@ func (s *Store) writerDone(w *writer, p *Partition, err error) {
 	}
 	s.consider(p)
 	s.fullDisk = err != nil && aio.IsNoSpace(err)
+	if s.fullDisk && s.noSpace.Found(s.loop.Now()) {
+		s.opts.Events.DiskFull(s.opts.Shard, true, err)
+	}
 	if err != nil {
 		s.writeAfter = s.loop.Now() + int64(writeRetry)
+		s.loop.Arm(&s.retryTimer, s.writeAfter)
 		s.stats.WriteErrors++
 		return
 	}

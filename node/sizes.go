@@ -83,6 +83,15 @@ func (e *events) SealFailed(k engine.Key, base int64, err error) {
 	e.log().Warn("index not written, it will be rebuilt", "topic", k.Topic, "partition", k.Partition, "base", base, "error", err)
 }
 
+// DiskFull implements engine.Events.
+func (e *events) DiskFull(shard int, full bool, err error) {
+	if full {
+		e.log().Error("disk full: nothing is taken when the journal is full too; make room or delete topics", "shard", shard, "error", err)
+		return
+	}
+	e.log().Info("the disk has room again", "shard", shard)
+}
+
 // SnapshotFailed implements broker.Events.
 func (e *events) SnapshotFailed(err error) {
 	e.log().Warn("catalog snapshot not written, its log has everything", "error", err)

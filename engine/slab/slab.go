@@ -134,6 +134,11 @@ func (p *Pool) Put(piece Piece) {
 	p.inUse -= piece.Class.Units()
 }
 
+// Spares reports whether kept bytes are free beside a piece of class c.
+func (p *Pool) Spares(c Class, kept int64) bool {
+	return p.Size()-p.Used() >= int64(c.Bytes())+kept
+}
+
 // Size is the pool's size in bytes.
 func (p *Pool) Size() int64 { return int64(len(p.slabs)) * slabBytes }
 

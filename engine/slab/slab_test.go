@@ -2,6 +2,7 @@ package slab
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -92,4 +93,24 @@ func TestAPieceGoesHomeOnce(t *testing.T) {
 		}
 	}()
 	p.Put(piece)
+}
+
+func TestThePaceFollowsHowLongPiecesLast(t *testing.T) {
+	const second = int64(time.Second)
+	p, now := Pace{}, 100*second
+	p.Begun(true, now)
+	for _, c := range []struct {
+		lasted int64
+		want   Class
+	}{{1, 1}, {1, 2}, {1, 3}, {1, 3}, {10, 3}, {21, 2}, {10, 2}, {30, 1}, {30, 0}, {30, 0}, {1, 1}} {
+		now += c.lasted * second
+		if got := p.Next(now); got != c.want {
+			t.Fatalf("after %d s: class %d, want %d", c.lasted, got, c.want)
+		}
+		p.Begun(false, now)
+	}
+	p.Begun(true, now)
+	if got := p.Next(now + 10*second); got != 0 {
+		t.Fatalf("a beginner has class %d", got)
+	}
 }

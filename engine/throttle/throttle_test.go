@@ -35,3 +35,19 @@ func TestWaitsAddUpAndEnd(t *testing.T) {
 		t.Fatalf("a wait until %d, expected %d", until, 2*Slowest)
 	}
 }
+
+func TestASpaceCountsAsFullForAWhile(t *testing.T) {
+	var f Full
+	if f.Is(0) || f.Over(0) {
+		t.Fatal("a space is full before anybody found it so")
+	}
+	if !f.Found(0) || f.Found(1) {
+		t.Fatal("it is news once")
+	}
+	if end := 1 + int64(fullFor); !f.Is(end) || f.Over(end) || f.Is(end+1) || !f.Over(end+1) || f.Over(end+1) {
+		t.Fatal("it is over once, and not early")
+	}
+	if !f.Found(10) {
+		t.Fatal("it is news again")
+	}
+}

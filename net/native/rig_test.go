@@ -209,6 +209,10 @@ func (e trouble) SealFailed(k engine.Key, base int64, err error) {
 	e.t.Errorf("seal of %v at %d failed: %v", k, base, err)
 }
 
+func (e trouble) DiskFull(shard int, full bool, err error) {
+	e.t.Errorf("disk of shard %d full %v: %v", shard, full, err)
+}
+
 // turn turns every loop once and polls the clients.
 func (r *rig) turn() int {
 	work := 0
