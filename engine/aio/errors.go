@@ -53,3 +53,18 @@ func IsNoSpace(err error) bool {
 
 // IsNotExist reports whether err says that a path does not exist.
 func IsNotExist(err error) bool { return errors.Is(err, syscall.ENOENT) }
+
+// mediaErrors are what Linux says of blocks that a device does not read: an error of no
+// known cause, of the medium, of the integrity data.
+var mediaErrors = []error{syscall.EIO, syscall.ENODATA, syscall.EILSEQ}
+
+// IsUnreadable reports whether err says that the device does not read what was asked
+// for, and not that something else is wrong: then others may be readable.
+func IsUnreadable(err error) bool {
+	for _, e := range mediaErrors {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

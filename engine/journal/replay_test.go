@@ -432,6 +432,26 @@ func TestUnreadableBlocksAreDamage(t *testing.T) {
 	}
 }
 
+// What stops the reading for another reason says nothing about the medium.
+func TestAReadingThatIsCutShortFindsNoDamage(t *testing.T) {
+	for _, err := range []error{syscall.ENOMEM, aio.ErrClosed} {
+		b := newBench(t, testSize, Options{})
+		for range 5 {
+			b.write(3000, NeedFlushed)
+		}
+		bad := b.roundPos(3)
+		b.region.refuse = func(op *aio.Op) error {
+			if op.Kind == aio.KindRead && op.Off <= bad && bad < op.Off+int64(len(op.Buf)) {
+				return err
+			}
+			return nil
+		}
+		if res, _, got := scanAll(b.d, b.region); !errors.Is(got, err) {
+			t.Fatalf("%v: the scan ends with %v, damage %v", err, got, res.Damages)
+		}
+	}
+}
+
 func TestAnotherJournalsRoundsMeanNothing(t *testing.T) {
 	b := newBench(t, testSize, Options{})
 	for range 5 {

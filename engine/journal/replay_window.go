@@ -51,8 +51,13 @@ func (w *window) bytes(pos int64, n int) ([]byte, error) {
 func (w *window) load(pos int64) error {
 	n := int(min(int64(len(w.buf)), w.end-pos))
 	w.pos, w.n = pos, n
-	if err := readRegion(w.d, w.region, w.buf[:n], pos); err == nil {
+	err := readRegion(w.d, w.region, w.buf[:n], pos)
+	switch {
+	case err == nil:
 		return nil
+	case !aio.IsUnreadable(err):
+		w.n = 0
+		return err
 	}
 	return w.loadBlocks()
 }
@@ -64,6 +69,10 @@ func (w *window) loadBlocks() error {
 		err := readRegion(w.d, w.region, b, w.pos+int64(at))
 		if err == nil {
 			continue
+		}
+		if !aio.IsUnreadable(err) {
+			w.n = 0
+			return err
 		}
 		if w.bad++; w.bad > mostUnreadable {
 			w.n = 0

@@ -6,6 +6,8 @@ import (
 	"io"
 	"reflect"
 	"slices"
+
+	"github.com/mqd-broker/mqd/engine/aio"
 )
 
 // readBytes is the size of a reader's buffer, and of its reads.
@@ -134,6 +136,9 @@ func (l *logReader) fillByBlocks(start int64, want int) error {
 		n, err := l.r.ReadAt(block, start+int64(at))
 		if n >= min(RegionBytes, want-at) {
 			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !aio.IsUnreadable(err) {
+			return err
 		}
 		if pos := start + int64(at); !slices.Contains(l.unreadable, pos) {
 			l.unreadable = append(l.unreadable, pos)

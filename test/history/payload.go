@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Message is the identity of a message: the Seq-th, from 0, that a producer sent
@@ -36,6 +37,7 @@ const (
 // to dst.
 func Append(dst []byte, m Message, size int) []byte {
 	start := len(dst)
+	dst = slices.Grow(dst, size)
 	for _, v := range [...]uint32{payloadMagic, m.Stream, m.Producer, m.Seq, uint32(size)} {
 		dst = binary.BigEndian.AppendUint32(dst, v)
 	}
