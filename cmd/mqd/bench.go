@@ -16,6 +16,7 @@ import (
 
 	"github.com/mqd-broker/mqd/bench"
 	host "github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
@@ -84,7 +85,7 @@ func revision() string {
 
 // interruptsOf is the CPU that takes the interrupts of the directory's device.
 func interruptsOf(dir string) int {
-	if m, err := readMachine("/", dir); err == nil && m.Interrupt >= 0 {
+	if m, err := placement.Read("/", dir); err == nil && m.Interrupt >= 0 {
 		return m.Interrupt
 	}
 	return bench.NoCPU

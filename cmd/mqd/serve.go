@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
@@ -158,11 +159,11 @@ func (b *broker) start(ctx context.Context) error {
 	if inMemory(b.cfg.DataDir) {
 		b.log.Warn("the data directory is in memory (tmpfs or ramfs): everything in it is gone when the machine restarts, whatever class it was acknowledged in", "directory", b.cfg.DataDir)
 	}
-	m, err := readMachine("/", b.cfg.DataDir)
+	m, err := placement.Read("/", b.cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	p, err := place(b.cfg, m)
+	p, err := placement.Place(b.cfg, m)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func (b *broker) startNode(ctx context.Context, cfg node.Config, platform node.P
 
 // tuneRuntime sets the Go runtime's limits, but for those that the environment
 // sets itself.
-func (b *broker) tuneRuntime(p placement) {
+func (b *broker) tuneRuntime(p placement.Placement) {
 	fromEnv := os.Getenv("GOMAXPROCS") != ""
 	if set := runtime.GOMAXPROCS(0); !fromEnv || set <= p.Shards {
 		runtime.GOMAXPROCS(p.MaxProcs)
@@ -244,7 +245,7 @@ func (b *broker) tuneRuntime(p placement) {
 	}
 }
 
-func (b *broker) nodeConfig(p placement) node.Config {
+func (b *broker) nodeConfig(p placement.Placement) node.Config {
 	c := b.cfg
 	return node.Config{
 		Dir: c.DataDir, Listen: c.Listen,

@@ -23,11 +23,3 @@ var driverErrors []error
 func openFilesLimit() int { return 0 }
 
 func inMemory(string) bool { return false }
-
-func readMachine(string, string) (machine, error) {
-	m := machine{Interrupt: -1}
-	for cpu := range runtime.NumCPU() {
-		m.Allowed = append(m.Allowed, cpu)
-	}
-	return m, nil
-}

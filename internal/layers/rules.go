@@ -28,6 +28,7 @@ var Table = []Package{
 		External: []string{modSys, modHDR, modCompress, modLZ4}},
 	{Path: "cmd/mqd", Rank: 100,
 		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
+	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},
 
 	{Path: "node", Rank: 95, External: []string{modCPUID}},

@@ -1,4 +1,4 @@
-package main
+package placement
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"github.com/mqd-broker/mqd/node"
 )
 
-// machine is what the placement of shards needs to know of the machine.
-type machine struct {
+// Machine is what the placement of shards needs to know of the machine.
+type Machine struct {
 	// Allowed are the CPUs that this process may run on, ascending.
 	Allowed []int
 	// Core is the physical core of a CPU; CPUs that share one share execution
@@ -25,8 +25,8 @@ type machine struct {
 	Quota int
 }
 
-// placement is where the shards run.
-type placement struct {
+// Placement is where the shards run.
+type Placement struct {
 	Shards   int
 	CPUs     []int // one for each shard; none: not pinned
 	Idle     shard.IdleMode
@@ -34,7 +34,7 @@ type placement struct {
 	Warnings []string
 }
 
-// place decides how many shards there are, where they run and what they do when
+// Place decides how many shards there are, where they run and what they do when
 // they are idle.
 //
 // The CPU that handles the data device's interrupts comes first: a durable write
@@ -42,19 +42,19 @@ type placement struct {
 // 35 us). Then come CPUs on physical cores of their own, the lowest, which the
 // system likes for its own work, last; then the rest. What no shard is pinned to
 // is left for the Go scheduler, kernel workers and clients.
-func place(c *settings.Config, m machine) (placement, error) {
+func Place(c *settings.Config, m Machine) (Placement, error) {
 	usable := slices.Clone(m.Allowed)
 	if len(c.CPUs) > 0 {
 		for _, cpu := range c.CPUs {
 			if !slices.Contains(m.Allowed, cpu) {
-				return placement{}, fmt.Errorf("shard.cpus: CPU %d is not among those that this process may run on: %v", cpu, m.Allowed)
+				return Placement{}, fmt.Errorf("shard.cpus: CPU %d is not among those that this process may run on: %v", cpu, m.Allowed)
 			}
 		}
 		usable = c.CPUs
 	} else {
 		m.order(usable)
 	}
-	p := placement{Shards: c.Shards}
+	p := Placement{Shards: c.Shards}
 	if p.Shards == 0 {
 		p.Shards = m.defaultShards(c, usable)
 	}
@@ -95,13 +95,13 @@ var idleModes = map[string]shard.IdleMode{
 	settings.IdleBlock:    shard.IdleBlock,
 }
 
-func (p *placement) warn(format string, args ...any) {
+func (p *Placement) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }
 
 // defaultShards is one for each physical core but one, which is for everything
 // else; where an operator has named the CPUs for shards, it is one for each.
-func (m machine) defaultShards(c *settings.Config, usable []int) int {
+func (m Machine) defaultShards(c *settings.Config, usable []int) int {
 	n := len(usable)
 	if len(c.CPUs) == 0 {
 		cores := map[int]bool{}
@@ -117,7 +117,7 @@ func (m machine) defaultShards(c *settings.Config, usable []int) int {
 }
 
 // core is the physical core of a CPU.
-func (m machine) core(cpu int) int {
+func (m Machine) core(cpu int) int {
 	if core, known := m.Core[cpu]; known {
 		return core
 	}
@@ -125,7 +125,7 @@ func (m machine) core(cpu int) int {
 }
 
 // order sorts CPUs by how well a shard runs there, best first.
-func (m machine) order(cpus []int) {
+func (m Machine) order(cpus []int) {
 	const (
 		interrupt = iota // of the data device
 		ownCore
