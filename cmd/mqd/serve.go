@@ -16,6 +16,7 @@ import (
 
 	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
 )
@@ -23,6 +24,10 @@ import (
 // gcPercent lets the Go heap grow to five times what is alive before it is
 // collected: the heap is small, and every collection disturbs the shards.
 const gcPercent = 400
+
+// portableInstead is what the log says, with the reason, when the portable driver was
+// not asked for.
+const portableInstead = "the portable driver serves instead of io_uring, with the same guarantees and more latency"
 
 // errAtOnce is the end of a broker that was told twice to stop.
 var errAtOnce = errors.New("stopped at once by a second signal; the next start recovers")
@@ -145,7 +150,7 @@ func (b *broker) start(ctx context.Context) error {
 		return err
 	}
 	if instead != nil {
-		b.log.Warn("the portable driver serves instead of io_uring, with the same guarantees and more latency", "reason", instead)
+		b.log.Warn(portableInstead, "reason", instead)
 	}
 	if b.cfg.DataDir, err = filepath.Abs(b.cfg.DataDir); err != nil {
 		return err
@@ -167,7 +172,6 @@ func (b *broker) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.MaxProcs += p.Shards * driver.Blocking()
 	notes, err := fitOpenFiles(b.cfg, p.Shards, openFilesLimit())
 	if err != nil {
 		return err
@@ -175,16 +179,28 @@ func (b *broker) start(ctx context.Context) error {
 	for _, w := range append(p.Warnings, notes...) {
 		b.log.Warn(w)
 	}
+	err = b.startOn(ctx, driver, p)
+	if errors.Is(err, aio.ErrNoDirect) && b.cfg.IO == settings.Auto {
+		// io_uring through the page cache would do everything on threads of the
+		// kernel, so that nothing is left of what it is for.
+		if driver, _, e := newPlatform(settings.IOPortable); e == nil {
+			b.log.Warn(portableInstead, "reason", err)
+			err = b.startOn(ctx, driver, p)
+		}
+	}
+	if err == nil && b.node != nil {
+		b.log.Info("shards placed", "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt, "gomaxprocs", runtime.GOMAXPROCS(0))
+	}
+	return err
+}
+
+// startOn starts the node on a driver.
+func (b *broker) startOn(ctx context.Context, driver platform, p placement.Placement) error {
+	p.MaxProcs += p.Shards * driver.Blocking()
 	b.tuneRuntime(p)
 	cfg := b.nodeConfig(p)
 	cfg.Files = filesOfShard(b.cfg, p.Shards, openFilesLimit())
-	if err := b.startNode(ctx, cfg, driver); err != nil {
-		return err
-	}
-	if b.node != nil {
-		b.log.Info("shards placed", "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt, "gomaxprocs", p.MaxProcs)
-	}
-	return nil
+	return b.startNode(ctx, cfg, driver)
 }
 
 // startNode starts the node and listens to signals meanwhile.

@@ -216,21 +216,24 @@ func TestAFilesystemWithoutDirectIOIsNamed(t *testing.T) {
 func TestThePortableDriverServesWithoutDirectIO(t *testing.T) {
 	needBroker(t)
 	dir := withoutDirectIO(t)
-	for life := range 2 {
-		b := serve(t, dir, "--io", "portable", "--shards", "2")
+	for life, io := range []string{"auto", "portable"} {
+		b := serve(t, dir, "--io", io, "--shards", "2")
 		b.serving()
 		if !b.log.wait("page cache") {
 			t.Fatalf("the broker has ended: %s", b.log)
 		}
-		noted := 0
+		noted, instead := 0, 0
 		for _, w := range b.warnings() {
 			if strings.Contains(w, "page cache") {
 				noted++
 				wants(t, w, "O_DIRECT", "durability written")
 			}
+			if strings.Contains(w, "serves instead of io_uring") {
+				instead++
+			}
 		}
-		if noted != 1 {
-			t.Errorf("%d warnings of the page cache, expected 1: %s", noted, b.log)
+		if noted != 1 || instead != 1-life {
+			t.Errorf("%d warnings of the page cache and %d of the driver, expected 1 and %d: %s", noted, instead, 1-life, b.log)
 		}
 		if life == 0 {
 			b.must("", "topic", "create", "t", "--partitions", "4")
