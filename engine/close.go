@@ -30,7 +30,7 @@ func (s *Store) Closed() bool { return s.closing == closeDone }
 func (s *Store) CutShort() bool { return s.cutShort }
 
 // turnClose does the next step of an orderly end.
-func (s *Store) turnClose(wall int64) {
+func (s *Store) turnClose(now, wall int64) {
 	switch s.closing {
 	case closeDraining:
 		s.drain()
@@ -39,7 +39,7 @@ func (s *Store) turnClose(wall int64) {
 			s.giveUp()
 		}
 	case closeJournal:
-		s.journal.Close(wall)
+		s.journal.Close(now, wall)
 		s.progressed(s.journal.FlushedLSN()) // writers that wait for room get none any more
 		busy := s.writing > 0 || s.seals.Len() > 0 || s.opens > 0 || s.checkpoint.stage == checkpointWrite
 		if s.journal.Idle() && !busy {

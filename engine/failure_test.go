@@ -161,3 +161,26 @@ func TestAWriterThatComesTooLateForTheJournalLetsTheEndGo(t *testing.T) {
 	r.mustHold(r.part(id, 0), sent)
 	r.mustHold(r.part(id, 1), []*produced{other})
 }
+
+// The broker's time stands still while the calendar is behind what it was; what waits for
+// time to pass goes on.
+func TestAClockThatGoesBackStopsNothing(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	sent := []*produced{r.sendWait(r.part(id, 0), 2, 300)}
+	r.close()
+	r.w.Kill()
+	r.w.JumpWall(-time.Hour)
+	r.start()
+	s := r.shards[0].store
+	before := s.journal.Stats().Marks
+	sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
+	if a, b := sent[0].AppendTime, sent[1].AppendTime; b < a {
+		t.Fatalf("append time %d after %d", b, a)
+	}
+	r.until("the proof of the newest round", func() bool { return s.journal.Stats().Marks > before })
+	r.close()
+	r.w.Kill()
+	r.start()
+	r.mustHold(r.part(id, 0), sent)
+}

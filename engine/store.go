@@ -263,8 +263,8 @@ func (s *Store) Finish(now int64) {
 	s.flushWritten()
 	wall := s.appendTime()
 	s.journal.Kick(wall)
-	if next := s.journal.Timer(wall); next > 0 {
-		s.loop.Arm(&s.journalTimer, next-s.wallBase)
+	if next := s.journal.Timer(now, wall); next > 0 {
+		s.loop.Arm(&s.journalTimer, next)
 	}
 	if len(s.changing) > 0 {
 		s.changeClasses()
@@ -275,7 +275,7 @@ func (s *Store) Finish(now int64) {
 	s.checkpoint.turn()
 	s.writeback(now)
 	if s.closing != closeNot {
-		s.turnClose(wall)
+		s.turnClose(now, wall)
 	}
 }
 

@@ -223,7 +223,7 @@ func (c *crashRun) append() {
 
 func (c *crashRun) turn() {
 	c.j.Kick(c.w.Wall())
-	c.j.Timer(c.w.Wall())
+	c.j.Timer(c.w.Now(), c.w.Wall())
 	if _, err := c.d.Poll(0); err != nil {
 		c.fatalf("poll: %v", err)
 	}

@@ -406,7 +406,7 @@ func TestCloseWritesFlushesAndProves(t *testing.T) {
 	b.write(100, NeedWritten)
 	b.add(100, NeedNone)
 	b.region.took()
-	b.j.Close(b.now)
+	b.j.Close(b.now, b.now)
 	if _, err := b.try(10, NeedNone); !errors.Is(err, ErrClosed) {
 		t.Fatalf("append to a closing journal: %v", err)
 	}

@@ -14,17 +14,18 @@ type marker struct {
 }
 
 // Timer writes a mark when one is due. It returns the time of the next one, 0 if
-// none is due. The loop calls it once a turn, and at that time at the latest. now
-// is the clock of Kick.
-func (j *Journal) Timer(now int64) int64 {
+// none is due. The loop calls it once a turn, and at that time at the latest. mono is
+// monotonic time in nanoseconds, as is what it returns; now is the time of Kick, which
+// stands still while the calendar has gone back.
+func (j *Journal) Timer(mono, now int64) int64 {
 	if !j.needsProof() || j.busy() {
 		j.mark.due = 0
 		return 0
 	}
 	if j.mark.due == 0 && j.state != closing {
-		j.mark.due = now + int64(j.opts.MarkAfter)
+		j.mark.due = mono + int64(j.opts.MarkAfter)
 	}
-	if now < j.mark.due {
+	if mono < j.mark.due && j.state != closing {
 		return j.mark.due
 	}
 	j.mark.due = 0
@@ -57,15 +58,15 @@ func (j *Journal) busy() bool {
 
 // Close begins the end: nothing more is accepted, what is there is written and
 // flushed, and proven by a mark. The loop goes on calling Kick and Timer until
-// Idle. The region is the caller's to close.
-func (j *Journal) Close(now int64) {
+// Idle. The region is the caller's to close. The times are those of Timer.
+func (j *Journal) Close(mono, now int64) {
 	if j.state == running {
 		j.state = closing
 		j.flush.wanted = max(j.flush.wanted, j.lastLSN)
 		j.startFlush()
 	}
 	j.Kick(now)
-	j.Timer(now)
+	j.Timer(mono, now)
 }
 
 // Idle reports whether nothing is in flight and nothing is left to do. A failed

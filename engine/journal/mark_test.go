@@ -4,16 +4,16 @@ import "testing"
 
 func TestSilenceProvesTheNewestRoundOnceAndThenWritesNothing(t *testing.T) {
 	b := newBench(t, testSize, Options{})
-	if due := b.j.Timer(b.now); due != 0 {
+	if due := b.j.Timer(b.now, b.now); due != 0 {
 		t.Fatalf("an idle journal wants its timer at %d", due)
 	}
 	b.write(100, NeedFlushed)
 	b.wantLog("dsync 1")
-	due := b.j.Timer(b.now)
+	due := b.j.Timer(b.now, b.now)
 	if due == 0 || due > b.now+1e6 {
 		t.Fatalf("mark due at %d, now %d", due, b.now)
 	}
-	b.j.Timer(due - 1)
+	b.j.Timer(due-1, due-1)
 	b.wantLog()
 	if b.j.Idle() {
 		t.Fatal("idle although a mark is due")
@@ -28,7 +28,7 @@ func TestSilenceProvesTheNewestRoundOnceAndThenWritesNothing(t *testing.T) {
 		b.silence(100)
 	}
 	b.wantLog()
-	if due := b.j.Timer(b.now); due != 0 || !b.j.Idle() {
+	if due := b.j.Timer(b.now, b.now); due != 0 || !b.j.Idle() {
 		t.Fatalf("timer at %d, idle %v", due, b.j.Idle())
 	}
 }
@@ -38,7 +38,7 @@ func TestAFollowingRoundMakesTheMarkUnnecessary(t *testing.T) {
 	for range 5 {
 		b.write(100, NeedFlushed)
 		b.now += 9e5
-		b.j.Timer(b.now)
+		b.j.Timer(b.now, b.now)
 	}
 	b.wantLog("dsync 1", "dsync 2", "dsync 3", "dsync 4", "dsync 5")
 	b.silence(2)
@@ -127,7 +127,7 @@ func TestARoundDoesNotWaitForAMark(t *testing.T) {
 	for _, first := range []int{0, 1} {
 		b := newBench(t, testSize, Options{})
 		b.write(100, NeedFlushed)
-		b.now = b.j.Timer(b.now)
+		b.now = b.j.Timer(b.now, b.now)
 		b.turn()
 		b.add(100, NeedFlushed)
 		b.turn()

@@ -235,7 +235,7 @@ func (b *bench) try(n int, need Need) (uint64, error) {
 func (b *bench) turn() {
 	b.now += 1000
 	b.j.Kick(b.now)
-	b.j.Timer(b.now)
+	b.j.Timer(b.now, b.now)
 }
 
 // run turns until nothing waits.
