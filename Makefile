@@ -15,6 +15,7 @@ export CGO_ENABLED := 0
 # What a target can be told on the command line.
 FILE     ?=
 CYCLES   ?= 300
+IMAGES   ?= 100
 SEEDS    ?= 1000
 SEED     ?=
 FUZZTIME ?= 30s
@@ -32,7 +33,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo test race check fuzz fuzz-smoke sim crash bench clean
+.PHONY: help build demo test race check fuzz fuzz-smoke sim crash powercut bench clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -95,6 +96,10 @@ sim: ## run nodes in simulated machines: SEEDS (1000) of them, or one SEED=
 
 crash: ## kill a broker under load and restart it, CYCLES (300) times
 	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES)
+
+powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGES (100) of what is left
+	go test -count=1 ./test/powercut/fusedisk
+	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES)
 
 bench: build ## measure this machine's floors and the broker against them; BENCH= for flags
 	bin/mqd bench all $(BENCH)

@@ -22,6 +22,8 @@ type Filesystem struct {
 	Name string
 	// MinSize is the smallest disk that it is made on, in bytes.
 	MinSize int64
+	// Sector is the sector size of its disks in bytes.
+	Sector  int64
 	mkfs    []string
 	options string // of every mount
 }
@@ -29,16 +31,21 @@ type Filesystem struct {
 // The filesystems.
 var (
 	Ext4 = Filesystem{
-		Name: "ext4", MinSize: 96 << 20,
+		Name: "ext4", MinSize: 96 << 20, Sector: SectorSize,
 		mkfs: []string{"mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=1"},
 	}
-	// XFS refuses to mount two filesystems with the same identity at a time unless
-	// it is told not to look.
+	// XFS does not survive torn blocks of metadata: of one whose first sector alone is
+	// new, its recovery takes the rest for new too, and then finds the checksum wrong.
+	// So its disks have sectors of the size of those blocks. It refuses to mount two
+	// filesystems with the same identity at a time unless it is told not to look.
 	XFS = Filesystem{
-		Name: "xfs", MinSize: 320 << 20,
+		Name: "xfs", MinSize: 320 << 20, Sector: pageSize,
 		mkfs: []string{"mkfs.xfs", "-q", "-f", "-K"}, options: "nouuid",
 	}
 )
+
+// NewDisk makes a disk for the filesystem, size bytes.
+func (f Filesystem) NewDisk(size int64) *Disk { return New(size, f.Sector) }
 
 // Missing says what this machine lacks for a filesystem, "" if it can have it.
 func (f Filesystem) Missing() string {
@@ -60,7 +67,7 @@ func (f Filesystem) Missing() string {
 
 // Format makes a filesystem on a disk that a [Server] shows at path.
 func (f Filesystem) Format(path string) error {
-	return runHelper(append([]string{helpFormat, path}, f.mkfs...)...)
+	return runHelper(append([]string{helpFormat, path, fmt.Sprint(f.Sector)}, f.mkfs...)...)
 }
 
 // Attachment is a mounted filesystem on a loop device on a disk.
@@ -74,7 +81,7 @@ type Attachment struct {
 // filesystem, "" for none.
 func (f Filesystem) Attach(path, dir string, direct bool, options string) (*Attachment, error) {
 	all := strings.Trim(f.options+","+options, ",")
-	if err := runHelper(helpAttach, path, dir, f.Name, fmt.Sprint(direct), all); err != nil {
+	if err := runHelper(helpAttach, path, fmt.Sprint(f.Sector), fmt.Sprint(direct), dir, f.Name, all); err != nil {
 		return nil, err
 	}
 	return &Attachment{dir}, nil
@@ -126,9 +133,9 @@ func help(args []string) int {
 	var err error
 	switch args[0] {
 	case helpFormat:
-		err = format(args[1], args[2:])
+		err = format(args[1], args[2], args[3:])
 	case helpAttach:
-		err = attach(args[1], args[2], args[3], args[4] == "true", args[5])
+		err = attach(args[1], args[2], args[3] == "true", args[4], args[5], args[6])
 	case helpDetach:
 		err = detach(args[1])
 	case helpShutdown:
@@ -145,8 +152,8 @@ func help(args []string) int {
 	return 0
 }
 
-func format(path string, mkfs []string) (err error) {
-	loop, err := openLoop(path, false)
+func format(path, sector string, mkfs []string) (err error) {
+	loop, err := openLoop(path, sector, false)
 	if err != nil {
 		return err
 	}
@@ -157,8 +164,8 @@ func format(path string, mkfs []string) (err error) {
 	return loop.Sync()
 }
 
-func attach(path, dir, filesystem string, direct bool, options string) (err error) {
-	loop, err := openLoop(path, direct)
+func attach(path, sector string, direct bool, dir, filesystem, options string) (err error) {
+	loop, err := openLoop(path, sector, direct)
 	if err != nil {
 		return err
 	}
@@ -194,7 +201,14 @@ func shutdown(dir string) error {
 
 // openLoop makes a loop device of a file. The device is gone when nobody has it
 // open and nothing on it is mounted.
-func openLoop(path string, direct bool) (*os.File, error) {
+func openLoop(path, sector string, direct bool) (*os.File, error) {
+	config := unix.LoopConfig{Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
+	if direct {
+		config.Info.Flags |= unix.LO_FLAGS_DIRECT_IO
+	}
+	if _, err := fmt.Sscan(sector, &config.Size); err != nil {
+		return nil, fmt.Errorf("sector size %q: %w", sector, err)
+	}
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -207,7 +221,8 @@ func openLoop(path string, direct bool) (*os.File, error) {
 	defer func() { _ = file.Close() }() // the device has it open by itself
 	const attempts = 100                // somebody else may take the free device first
 	for range attempts {
-		loop, err := configureLoop(control, file, direct)
+		config.Fd = uint32(file.Fd())
+		loop, err := configureLoop(control, &config)
 		if err == nil || !errors.Is(err, unix.EBUSY) {
 			return loop, err
 		}
@@ -215,7 +230,7 @@ func openLoop(path string, direct bool) (*os.File, error) {
 	return nil, errors.New("no loop device stays free")
 }
 
-func configureLoop(control, file *os.File, direct bool) (*os.File, error) {
+func configureLoop(control *os.File, config *unix.LoopConfig) (*os.File, error) {
 	const getFree = 0x4c82
 	n, err := unix.IoctlRetInt(int(control.Fd()), getFree)
 	if err != nil {
@@ -229,15 +244,10 @@ func configureLoop(control, file *os.File, direct bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := unix.LoopConfig{Fd: uint32(file.Fd())}
-	config.Info.Flags = unix.LO_FLAGS_AUTOCLEAR
-	if direct {
-		config.Info.Flags |= unix.LO_FLAGS_DIRECT_IO
-	}
-	if err := unix.IoctlLoopConfigure(int(loop.Fd()), &config); err != nil {
+	if err := unix.IoctlLoopConfigure(int(loop.Fd()), config); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), loop.Close())
 	}
-	if !direct {
+	if config.Info.Flags&unix.LO_FLAGS_DIRECT_IO == 0 {
 		return loop, nil
 	}
 	info, err := unix.IoctlLoopGetStatus64(int(loop.Fd()))

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// SectorSize is the unit in which a power cut tears writes, in bytes.
+// SectorSize is the smallest unit in which a power cut tears writes, in bytes.
 const SectorSize = 512
 
 // ErrFlush is what a disk answers that was told to fail flushes.
@@ -18,7 +18,8 @@ var ErrRange = errors.New("fusedisk: beyond the end of the disk")
 
 // Disk is a disk with a volatile cache. It may be used by any goroutine.
 type Disk struct {
-	size int64
+	size   int64
+	sector int64
 
 	mu      sync.Mutex
 	live    pages // what reads see
@@ -42,9 +43,10 @@ type Stats struct {
 	Unflushed int64
 }
 
-// New makes a disk of zeros, size bytes, a multiple of 4096.
-func New(size int64) *Disk {
-	return &Disk{size: size, live: newPages(size), durable: newPages(size)}
+// New makes a disk of zeros, size bytes, a multiple of 4096. Power cuts tear writes
+// in units of sector bytes, [SectorSize] or a multiple that divides 4096.
+func New(size, sector int64) *Disk {
+	return &Disk{size: size, sector: sector, live: newPages(size), durable: newPages(size)}
 }
 
 // Size is the disk's size in bytes.
@@ -179,9 +181,9 @@ type Image struct {
 func (d *Disk) Cut(m Mode, rng *rand.Rand) Image {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	img := Image{Disk: &Disk{size: d.size, durable: d.durable.clone()}}
+	img := Image{Disk: &Disk{size: d.size, sector: d.sector, durable: d.durable.clone()}}
 	for _, w := range d.pending {
-		w.units(func(int64, []byte) { img.Unflushed++ })
+		w.units(d.sector, func(int64, []byte) { img.Unflushed++ })
 	}
 	prefix := 0
 	if m == Prefix {
@@ -189,7 +191,7 @@ func (d *Disk) Cut(m Mode, rng *rand.Rand) Image {
 	}
 	n := 0
 	for _, w := range d.pending {
-		w.units(func(off int64, unit []byte) {
+		w.units(d.sector, func(off int64, unit []byte) {
 			if m == Half && rng.IntN(2) == 0 || m == Prefix && n < prefix {
 				img.durable.write(unit, off)
 				img.Kept++
@@ -204,9 +206,9 @@ func (d *Disk) Cut(m Mode, rng *rand.Rand) Image {
 // units yields what a power cut takes or leaves as a whole: sectors. The first page
 // is one unit, because ext4 has its superblock there, which spans two sectors under
 // one checksum, and does not survive a torn write of it.
-func (w *write) units(yield func(off int64, unit []byte)) {
+func (w *write) units(sector int64, yield func(off int64, unit []byte)) {
 	for at := int64(0); at < int64(len(w.data)); {
-		end := at + SectorSize
+		end := at + sector - (w.off+at)%sector
 		if w.off+at < pageSize {
 			end = pageSize - w.off
 		}

@@ -35,7 +35,7 @@ func read(t *testing.T, d *Disk, n int, off int64) []byte {
 }
 
 func TestReadsSeeWhatIsNotFlushed(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	mustWrite(t, d, 1, 10000, 3000)
 	if got := read(t, d, 10002, 2999); got[0] != 0 || got[10001] != 0 || !bytes.Equal(got[1:10001], fill(1, 10000)) {
 		t.Fatal("a read across pages does not see what was written")
@@ -43,7 +43,7 @@ func TestReadsSeeWhatIsNotFlushed(t *testing.T) {
 }
 
 func TestACutTakesWhatWasNotFlushed(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	mustWrite(t, d, 1, 4096, first)
 	if err := d.Flush(); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestACutTakesWhatWasNotFlushed(t *testing.T) {
 }
 
 func TestImagesAndDiskGoOnApart(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	mustWrite(t, d, 1, 8192, 0)
 	if err := d.Flush(); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestAPrefixHasNoWriteWithoutTheOnesBefore(t *testing.T) {
 	rng := testRand()
 	torn, lengths := false, map[int]bool{}
 	for range 200 {
-		d := New(testSize)
+		d := New(testSize, SectorSize)
 		for i := range writes {
 			mustWrite(t, d, byte(i+1), 1024, first+int64(i)*1024)
 		}
@@ -111,7 +111,7 @@ func TestAPrefixHasNoWriteWithoutTheOnesBefore(t *testing.T) {
 }
 
 func TestHalfTearsAndReorders(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	for i := range 1000 {
 		mustWrite(t, d, byte(i%250+1), 1024, first+int64(i)*1024)
 	}
@@ -132,7 +132,7 @@ func TestHalfTearsAndReorders(t *testing.T) {
 }
 
 func TestTheOlderOfTwoWritesCanSurvive(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	mustWrite(t, d, 1, 512*200, first)
 	mustWrite(t, d, 2, 512*200, first)
 	img := d.Cut(Half, testRand())
@@ -149,7 +149,7 @@ func TestTheFirstPageIsNotTorn(t *testing.T) {
 	rng, kept := testRand(), 0
 	for m := range Modes {
 		for range 50 {
-			d := New(testSize)
+			d := New(testSize, SectorSize)
 			mustWrite(t, d, 1, 2*pageSize, 1024)
 			img := d.Cut(m, rng)
 			if got := read(t, img.Disk, pageSize-1024, 1024); !bytes.Equal(got, fill(got[0], len(got))) {
@@ -164,8 +164,25 @@ func TestTheFirstPageIsNotTorn(t *testing.T) {
 	}
 }
 
+func TestLargeSectorsAreNotTorn(t *testing.T) {
+	d := New(testSize, pageSize)
+	mustWrite(t, d, 1, testSize-first, first)
+	img := d.Cut(Half, testRand())
+	kept := 0
+	for off := int64(first); off < testSize; off += pageSize {
+		got := read(t, img.Disk, pageSize, off)
+		if !bytes.Equal(got, fill(got[0], pageSize)) {
+			t.Fatalf("the sector at %d is torn", off)
+		}
+		kept += int(got[0])
+	}
+	if kept != img.Kept || kept < 200 || kept > 312 {
+		t.Fatalf("%d sectors of 511, %d kept", kept, img.Kept)
+	}
+}
+
 func TestALyingDiskKeepsNothing(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	d.Lie(true)
 	mustWrite(t, d, 1, 512, 0)
 	if err := d.Flush(); err != nil {
@@ -184,7 +201,7 @@ func TestALyingDiskKeepsNothing(t *testing.T) {
 }
 
 func TestAFailedFlushDropsWhatALaterOneReports(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	d.FailFlushes(1)
 	mustWrite(t, d, 1, 512, 0)
 	if err := d.Flush(); !errors.Is(err, ErrFlush) {
@@ -204,7 +221,7 @@ func TestAFailedFlushDropsWhatALaterOneReports(t *testing.T) {
 }
 
 func TestNothingIsBeyondTheEnd(t *testing.T) {
-	d := New(testSize)
+	d := New(testSize, SectorSize)
 	for _, off := range []int64{-1, testSize - 1, testSize, 1 << 62} {
 		if err := d.WriteAt(fill(1, 2), off); !errors.Is(err, ErrRange) {
 			t.Errorf("write at %d: %v, expected ErrRange", off, err)

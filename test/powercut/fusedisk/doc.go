@@ -2,8 +2,8 @@
 // that a loop device makes a block device of.
 //
 // A [Disk] is the model. What is written to it lies in a volatile cache until a
-// flush: reads see it, and a cut of the power takes some of it back, in units of
-// 512 bytes. [Disk.Cut] makes an image of what would be left now; the disk itself
+// flush: reads see it, and a cut of the power takes some of it back, sector by
+// sector. [Disk.Cut] makes an image of what would be left now; the disk itself
 // goes on. Images share memory with the disk they come from, so that one run of a
 // program leaves as many of them as are wanted. A disk can also lie: acknowledge
 // flushes and do nothing.

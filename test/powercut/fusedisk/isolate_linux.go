@@ -59,7 +59,7 @@ func Isolate(run func() int) int {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := self(os.Args[1:])
-	cmd.Env = append(os.Environ(), isolatedVar+"="+dir)
+	cmd.Env = append(os.Environ(), isolatedVar+"="+dir, "TMPDIR="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Setpgid: true, Pdeathsig: unix.SIGKILL}
 	if cmd.Start() != nil {

@@ -44,7 +44,7 @@ func shell(t *testing.T, script string, args ...string) string {
 // attached has a filesystem on a new disk.
 func attached(t *testing.T, s *Server, name string, f Filesystem, direct bool) (*Disk, *Attachment) {
 	t.Helper()
-	d := New(f.MinSize)
+	d := f.NewDisk(f.MinSize)
 	path := s.Add(name, d)
 	if err := f.Format(path); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestDirectWritesAreVolatileUntilTheirFlush(t *testing.T) {
 
 func TestAShutdownTakesTheLog(t *testing.T) {
 	s := serve(t)
-	d := New(Ext4.MinSize)
+	d := Ext4.NewDisk(Ext4.MinSize)
 	path := s.Add("disk", d)
 	if err := Ext4.Format(path); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,141 @@
+package powercut
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mqd-broker/mqd/test/powercut/fusedisk"
+	"github.com/mqd-broker/mqd/test/rig"
+)
+
+// sabotage is a change of a source file that breaks the broker.
+type sabotage struct {
+	file     string // in the module
+	old, new string // old is there once
+}
+
+// broken builds a broker with changes, which are made while it is built: the files
+// themselves stay as they are.
+func broken(t *testing.T, changes ...sabotage) (binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := strings.TrimSpace(string(out))
+	replace := map[string]string{}
+	for i, c := range changes {
+		path := filepath.Join(root, c.file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), c.old); n != 1 {
+			t.Fatalf("%s has %d times what is to be changed, expected once: the sabotage has to follow the code", c.file, n)
+		}
+		replace[path] = filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(replace[path], []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "overlay"), overlay, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary = filepath.Join(dir, "mqd")
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay"), "-ldflags=-checklinkname=0", "-o", binary, "github.com/mqd-broker/mqd/cmd/mqd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the broken broker cannot be built: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// expectObjection runs loads until an image is objected to. None within the images
+// means that the rig sees nothing.
+func expectObjection(t *testing.T, binary string, images int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(newSeed(t), 7))
+	var sum report
+	for sum.images < images {
+		m := newMachine(t, variant{fs: fusedisk.Ext4}, binary)
+		m.lazy = true
+		if err := m.cycle(rng, loadImages, &sum); err != nil {
+			t.Logf("image %d: %.2000s", sum.images, err.Error())
+			return
+		}
+	}
+	t.Errorf("nothing was objected to: %v", &sum)
+}
+
+// What the rig cannot see, because one flush of this disk flushes everything: DSYNC
+// taken for a flush of earlier writes, and a recovery that does not flush what it has
+// replayed, which the next flush of anything makes good. The simulator sees those.
+
+// brokenImages is within how many images a broken broker has to be noticed.
+const brokenImages = 48
+
+func TestAnAckBeforeTheFlushIsNoticed(t *testing.T) {
+	fusedisk.Need(t)
+	rig.NeedDriver(t)
+	expectObjection(t, broken(t, sabotage{
+		"engine/journal/region.go",
+		"op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how",
+		"op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how&^aio.FlagDSYNC",
+	}), brokenImages)
+}
+
+func TestADirectoryThatIsNotFlushedIsNoticed(t *testing.T) {
+	fusedisk.Need(t)
+	rig.NeedDriver(t)
+	expectObjection(t, broken(t, sabotage{
+		"engine/aio/hostfs/fs.go", "err = d.Sync()", "err = nil",
+	}), brokenImages)
+}
+
+func TestFilesThatAreNotFlushedAreNoticed(t *testing.T) {
+	fusedisk.Need(t)
+	rig.NeedDriver(t)
+	expectObjection(t, broken(t,
+		sabotage{"engine/aio/hostfs/fs.go", "err = d.Sync()", "err = nil"},
+		sabotage{"engine/aio/hostfs/file_linux.go", `return fail("fsync", f.path, unix.Fsync(f.fd))`, `return nil`},
+	), brokenImages)
+}
+
+func TestADiskThatLiesIsNoticed(t *testing.T) {
+	fusedisk.Need(t)
+	rig.NeedDriver(t)
+	binary, rng := rig.Binary(t), rand.New(rand.NewPCG(newSeed(t), 8))
+	objections := map[fusedisk.Mode]string{}
+	for range 2 {
+		m := newMachine(t, variant{fs: fusedisk.Ext4}, binary)
+		m.lies = true
+		cuts, l, err := m.run(rng, loadImages, m.draw(rng))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum report
+		for i, c := range cuts {
+			if err := m.examine(c.Image, l.expect(c.before, c.after), never, rng, &sum); err != nil {
+				objections[fusedisk.Mode(i%int(fusedisk.Modes))] = err.Error()
+			}
+		}
+	}
+	for mode := range fusedisk.Modes {
+		if objections[mode] == "" {
+			t.Errorf("no image of a lying disk with %v of what it had not flushed was objected to", mode)
+			continue
+		}
+		t.Logf("with %v: %.600s", mode, objections[mode])
+	}
+}
