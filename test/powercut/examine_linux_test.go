@@ -33,7 +33,7 @@ type report struct {
 }
 
 func (r *report) String() string {
-	return fmt.Sprintf("%d images (%d of them cut a second time): %d of %d unflushed sectors left; %d topics, %d messages read, %d of class flushed required; "+
+	return fmt.Sprintf("%d images (%d of them cut a second time): %d of %d unflushed sectors left; %d topics and %d messages read, %d of them acknowledged in class flushed; "+
 		"recoveries replayed %d entries, dropped %d torn tails and made %d gaps; %d messages of weaker classes taken",
 		r.images, r.twice, r.kept, r.unflushed, r.topics, r.messages, r.required, r.replayed, r.torn, r.gaps, r.taken)
 }
@@ -168,15 +168,16 @@ func (x *expected) read(c *rig.Conn, r *report) error {
 	x.presence = present
 	r.topics++
 	for i, p := range x.parts {
+		before := p.Counts()
 		if err := p.read(c, tp.ID, int32(i)); err != nil {
 			return err
 		}
 		n := p.Counts()
-		r.messages += n.Read
+		r.messages += n.Read - before.Read
 		if x.class == history.Flushed {
 			r.required += n.Acked
 		}
-		r.taken += int64(n.Taken)
+		r.taken += int64(n.Taken - before.Taken)
 	}
 	return nil
 }

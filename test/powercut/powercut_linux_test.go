@@ -73,8 +73,8 @@ func (m *machine) cycle(rng *rand.Rand, n int, r *report) error {
 
 // draw chooses the sizes of a run and returns that of the largest message.
 func (m *machine) draw(rng *rand.Rand) (maxSize int) {
-	idle := []string{"adaptive", "block"}[rng.IntN(2)]
-	m.args = []string{"--log-format", "json", "--recv-buffers", "64", "--idle", idle}
+	idle, driver := []string{"adaptive", "block"}[rng.IntN(2)], []string{"auto", "auto", "portable"}[rng.IntN(3)]
+	m.args = []string{"--log-format", "json", "--recv-buffers", "64", "--idle", idle, "--io", driver}
 	// A small ring wraps; a larger one takes large messages.
 	if rng.IntN(2) == 0 {
 		m.args = append(m.args, "--journal-size", "1MiB", "--max-message-bytes", "128KiB", "--cache-size", "4MiB")

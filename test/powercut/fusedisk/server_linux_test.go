@@ -2,6 +2,7 @@ package fusedisk
 
 import (
 	"bytes"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -167,56 +168,77 @@ func TestADiskThatFailsAFlushIsHeardOf(t *testing.T) {
 	}
 }
 
-// TestKilledTestsLeaveNothing runs this package's test again as a child, which
-// attaches a disk and waits to be killed.
-func TestKilledTestsLeaveNothing(t *testing.T) {
-	const victimVar = "MQD_FUSEDISK_VICTIM"
+// victimVar makes a test attach a disk and wait for its end, or bring it about by
+// itself when its input ends.
+const victimVar = "MQD_FUSEDISK_VICTIM"
+
+func TestEveryEndOfATestLeavesNothing(t *testing.T) {
 	if os.Getenv(victimVar) != "" {
 		s := serve(t)
 		attached(t, s, "victim", Ext4, false)
 		os.Stdout.WriteString("attached\n")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // its end is all that matters
+		var none map[string]int
+		none["a panic"]++
 	}
 	Need(t)
 	before := loops(t)
-	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGINT} {
-		cmd := self([]string{"-test.run=^TestKilledTestsLeaveNothing$", "-test.v"})
-		for _, v := range os.Environ() {
-			if !strings.HasPrefix(v, isolatedVar+"=") {
-				cmd.Env = append(cmd.Env, v)
-			}
-		}
-		cmd.Env = append(cmd.Env, victimVar+"=1")
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var said bytes.Buffer
-		for !strings.Contains(said.String(), "attached") {
-			var b [256]byte
-			n, err := out.Read(b[:])
-			if said.Write(b[:n]); err != nil {
-				t.Fatalf("%v: %s", err, said.String())
-			}
-		}
+	for how, end := range map[string]func(*exec.Cmd, io.Closer) error{
+		"SIGTERM": func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(unix.SIGTERM) },
+		"SIGINT":  func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(unix.SIGINT) },
+		"SIGKILL": func(c *exec.Cmd, _ io.Closer) error { return c.Process.Kill() },
+		"panic":   func(_ *exec.Cmd, in io.Closer) error { return in.Close() },
+	} {
+		victim, in := startVictim(t)
 		if got := loops(t); got == before {
 			t.Errorf("no loop device more than %q is attached", before)
 		}
-		if err := cmd.Process.Signal(signal); err != nil {
+		if err := end(victim, in); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // how it ended is known
-		deadline := time.Now().Add(20 * time.Second)
-		for loops(t) != before {
+		if err := victim.Wait(); err == nil {
+			t.Errorf("%s was no end by force", how)
+		}
+		const patience, pause = 20 * time.Second, 10 * time.Millisecond
+		for deadline := time.Now().Add(patience); loops(t) != before; time.Sleep(pause) {
 			if time.Now().After(deadline) {
-				t.Fatalf("after %v loop devices are still attached: %s", signal, loops(t))
+				t.Fatalf("after %s loop devices are still attached: %s", how, loops(t))
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// startVictim runs this package's test again, in a namespace of its own, and waits
+// until it has attached a disk.
+func startVictim(t *testing.T) (*exec.Cmd, io.Closer) {
+	t.Helper()
+	cmd := self([]string{"-test.run=^TestEveryEndOfATestLeavesNothing$", "-test.v"})
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, isolatedVar+"=") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, victimVar+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	for !strings.Contains(said.String(), "attached") {
+		var b [256]byte
+		n, err := out.Read(b[:])
+		if said.Write(b[:n]); err != nil {
+			t.Fatalf("%v: %s", err, said.String())
+		}
+	}
+	return cmd, in
 }
 
 // loops is which loop devices of a victim are attached now.
