@@ -537,20 +537,3 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	return w.b.Write(p)
 }
-
-func TestErrorsNameTheirPlace(t *testing.T) {
-	for want, e := range map[string]*Error{
-		"mqd: dial: not connected":                                                      opError("dial", "", -1, ErrDisconnected),
-		"mqd: produce alerts/3: not connected: outcome unknown":                         unknownError("produce", "alerts", 3, ErrDisconnected),
-		"mqd: topic-create alerts: TopicExists: a topic of this name exists already: x": codeError("topic-create", "alerts", -1, wire.CodeTopicExists, "x"),
-		"mqd: fetch a/0 at offset 7: OffsetOutOfRange: the offset lies outside the log; the response carries the valid range (1 to 2)": {
-			Op: "fetch", Topic: "a", Offset: 7, Code: wire.CodeOffsetOutOfRange, ValidLow: 1, ValidHigh: 2},
-	} {
-		if e.Error() != want {
-			t.Errorf("%s\nwant %s", e, want)
-		}
-	}
-	if errors.Is(opError("x", "", -1, nil), ErrOutcomeUnknown) || errors.Is(&Error{}, ErrUnknownTopic) {
-		t.Error("an error is what it is not")
-	}
-}

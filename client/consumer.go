@@ -310,7 +310,7 @@ func (co *Consumer) named(ps []Position) []*feed {
 
 // Seek goes on at other offsets, [OffsetStart] and [OffsetEnd] included. What
 // was fetched of these partitions is dropped; a partition that had stopped
-// begins again.
+// begins again, in the new topic if one of the same name has been made meanwhile.
 func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 	type move struct {
 		f      *feed
@@ -375,13 +375,19 @@ func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
 	return lags, nil
 }
 
-// moved takes a topic's new id and owners.
+// moved takes a topic's new owners. With another id it is another topic of the same
+// name, in which the offsets so far mean nothing: the partition stops.
 func (co *Consumer) moved(t *topic) {
 	co.mu.Lock()
 	defer co.mu.Unlock()
 	for _, f := range co.feeds {
-		if f.name == t.name && int(f.partition) < len(t.shards) {
-			f.topic = t
+		if f.name != t.name || int(f.partition) >= len(t.shards) {
+			continue
+		}
+		another := f.topic.id != t.id
+		f.topic = t
+		if another && !f.stopped {
+			f.strand()
 		}
 	}
 }

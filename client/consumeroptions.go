@@ -49,13 +49,17 @@ func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
 	}
 	switch {
 	case c.from.kind == placeOffset && c.from.offset < 0:
-		return c, invalid("offset %d", c.from.offset)
-	case c.minBytes < 0 || c.maxBytes < 1 || c.maxBytes > link.MaxAnswer/2 || c.minBytes > c.maxBytes || c.maxRecords < 0:
-		return c, invalid("fetch limits: %d to %d bytes, %d records", c.minBytes, c.maxBytes, c.maxRecords)
+		return c, invalid("From: offset %d, expected 0 or more", c.from.offset)
+	case c.minBytes < 0 || c.maxBytes < 1 || c.maxBytes > link.MaxAnswer/2 || c.minBytes > c.maxBytes:
+		return c, invalid("WithFetchBytes(%d, %d), expected 0 or more, and not more than the second, which is 1 to %d", c.minBytes, c.maxBytes, link.MaxAnswer/2)
+	case c.maxRecords < 0:
+		return c, invalid("WithFetchRecords(%d), expected 0 or more", c.maxRecords)
 	case c.maxWait < time.Millisecond || c.maxWait > time.Hour:
-		return c, invalid("fetch wait %v, expected 1 ms to 1 h", c.maxWait)
-	case c.prefetch < 1 || c.decode < 1 || c.decode > batch.MaxSize:
-		return c, invalid("prefetch or decode limit out of range")
+		return c, invalid("WithFetchWait(%v), expected 1ms to 1h", c.maxWait)
+	case c.prefetch < 1:
+		return c, invalid("WithPrefetch(%d), expected 1 or more", c.prefetch)
+	case c.decode < 1 || c.decode > batch.MaxSize:
+		return c, invalid("WithDecodeLimit(%d), expected 1 to %d", c.decode, batch.MaxSize)
 	}
 	return c, nil
 }

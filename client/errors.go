@@ -115,19 +115,37 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, " at offset %d", e.Offset)
 		}
 	}
-	if e.Code != wire.CodeNone {
+	cause := ""
+	if e.Err != nil {
+		cause = plain(e.Err)
+	}
+	// A refused hello tells its code itself.
+	if e.Code != wire.CodeNone && !errors.As(e.Err, new(*link.Refusal)) {
 		fmt.Fprintf(&b, ": %s: %s", e.Code, e.Code.Help())
+		if cause == e.Code.Help() {
+			cause = ""
+		}
 	}
 	if e.Code == wire.CodeOffsetOutOfRange {
 		fmt.Fprintf(&b, " (%d to %d)", e.ValidLow, e.ValidHigh)
 	}
-	if e.Err != nil {
-		b.WriteString(": " + strings.TrimPrefix(e.Err.Error(), "mqd: "))
+	if cause != "" {
+		b.WriteString(": " + cause)
 	}
 	if e.OutcomeUnknown && !errors.Is(e.Err, ErrOutcomeUnknown) {
 		b.WriteString(": outcome unknown")
 	}
 	return b.String()
+}
+
+// plain is an error's text for use within another one: the name of the package
+// stands once, at the beginning.
+func plain(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(strings.TrimPrefix(line, "mqd: "), ": mqd: ", ": ")
+	}
+	return strings.Join(lines, "; ")
 }
 
 // Unwrap returns the cause.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -118,6 +119,16 @@ func (f *feed) retry() {
 func (f *feed) stop(e *Error) {
 	f.stopped = true
 	f.co.report(stoppedError(e))
+}
+
+// strand stops a partition whose topic was deleted while another one of its name
+// was made. What was fetched before is still good.
+func (f *feed) strand() {
+	f.epoch++
+	f.flying, f.waiting = nil, false // its answer will be nobody's
+	e := feedError(f, wire.CodeUnknownTopic, errors.New("the topic was deleted, and another one of its name was made"))
+	e.Offset = f.offset
+	f.stop(e)
 }
 
 // landed takes an answer. It returns the link that has work then, or an error

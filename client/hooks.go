@@ -13,7 +13,10 @@ import (
 type Hooks struct {
 	// OnConnect follows every attempt to connect, the handshake included.
 	OnConnect func(addr string, took time.Duration, err error)
-	// OnSend follows the end of every batch of a producer.
+	// OnSend follows the end of every batch of a producer, also of one that was
+	// never sent. It has returned before a Wait, Send, Flush or Close that waits
+	// for the batch does, and before the batch's tickets are done: what it has
+	// counted is complete by then. So it must not wait for records itself.
 	OnSend func(SendInfo)
 	// OnFetch follows every answer to a fetch.
 	OnFetch func(FetchInfo)

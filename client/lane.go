@@ -34,6 +34,7 @@ type lane struct {
 	backlog    []*sendBatch // full, behind those in flight
 	inflight   int
 	unresolved []*sendBatch // all of the above, in order
+	unsent     []*sendBatch // have an outcome and wait for unlock to end them
 }
 
 // atomicTopicID can be read while it is replaced.
@@ -70,7 +71,7 @@ var errNoRoom = errors.New("no room")
 func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, missing int64, err error) {
 	p := ln.p
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if p.closed.Load() {
 		return Ticket{}, nil, 0, ErrClosed
 	}
@@ -191,8 +192,7 @@ func (ln *lane) dispatch(u urgency) (kick *link.Link) {
 			ln.link, ln.next = ln.next, nil
 		}
 		if !ln.link.Enqueue(b) {
-			b.release()
-			ln.end(b, outcome{base: -1, err: opError("produce", ln.p.topic.name, ln.partition, ErrClosed)})
+			ln.refuse(b, ErrClosed)
 			continue
 		}
 		ln.inflight++
@@ -204,35 +204,65 @@ func (ln *lane) dispatch(u urgency) (kick *link.Link) {
 // resolve ends a batch that was handed to the link and lets the next ones go.
 // cur is the link on whose reader this happens, which sends by itself; else nil.
 func (ln *lane) resolve(cur *link.Link, b *sendBatch, out outcome) {
+	b.settle(out)
+	ln.tell(b)
 	ln.mu.Lock()
 	ln.inflight--
-	ln.end(b, out)
+	ln.end(b)
 	kick := ln.dispatch(sendDue)
-	ln.mu.Unlock()
+	ln.unlock()
 	if kick != nil && kick != cur {
 		kick.Kick()
 	}
+}
+
+// tell calls the hook for a batch that has its outcome. Nobody has been woken for
+// the batch yet, so whoever waited for it finds the hook's work done. No lock is
+// held.
+func (ln *lane) tell(b *sendBatch) {
 	if h := ln.p.c.cfg.hooks.OnSend; h != nil {
 		h(b.sendInfo())
 	}
 }
 
-// end records how a batch ended and wakes who waits. The lock is held.
-func (ln *lane) end(b *sendBatch, out outcome) {
-	b.base, b.class, b.appendTime, b.err = out.base, out.class, out.appendTime, out.err
-	b.resolved.Store(true)
-	b.wakeAll()
+// refuse gives a batch that no link takes its outcome. unlock ends it. The lock is
+// held.
+func (ln *lane) refuse(b *sendBatch, err error) {
+	b.release()
+	b.settle(outcome{base: -1, err: opError("produce", ln.p.topic.name, ln.partition, err)})
+	ln.unsent = append(ln.unsent, b)
+}
+
+// unlock unlocks the lane and ends what was refused under the lock: a hook may call
+// the producer, so it is not called with the lock held.
+func (ln *lane) unlock() {
+	unsent := ln.unsent
+	ln.unsent = nil
+	ln.mu.Unlock()
+	for _, b := range unsent {
+		ln.tell(b)
+		ln.mu.Lock()
+		ln.end(b)
+		ln.mu.Unlock()
+	}
+}
+
+// end wakes who waits for a batch that has its outcome, and counts it before. The
+// lock is held.
+func (ln *lane) end(b *sendBatch) {
+	ln.p.ended(b)
 	if i := slices.Index(ln.unresolved, b); i >= 0 {
 		ln.unresolved = slices.Delete(ln.unresolved, i, i+1)
 	}
-	ln.p.ended(b)
+	b.resolved.Store(true)
+	b.wakeAll()
 }
 
 // push sends what is open as far as the window allows, and returns all batches
 // that are not resolved yet.
 func (ln *lane) push() (pending []*sendBatch, kick *link.Link) {
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if ln.open != nil {
 		ln.shut()
 	}
@@ -243,13 +273,12 @@ func (ln *lane) push() (pending []*sendBatch, kick *link.Link) {
 // abandon fails what was never handed to the link.
 func (ln *lane) abandon(err error) {
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if ln.open != nil {
 		ln.shut()
 	}
 	for _, b := range ln.backlog {
-		b.release()
-		ln.end(b, outcome{base: -1, err: opError("produce", ln.p.topic.name, ln.partition, err)})
+		ln.refuse(b, err)
 	}
 	clear(ln.backlog)
 	ln.backlog = ln.backlog[:0]

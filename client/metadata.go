@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/mqd-broker/mqd/net/wire"
@@ -56,7 +57,7 @@ func topicOf(t *wire.TopicMetadata) topic {
 // checkTopic refuses names that no topic can have.
 func checkTopic(name string) error {
 	if err := wire.CheckTopicName(name); err != nil {
-		return invalid("%v", err)
+		return invalid("%s", strings.TrimPrefix(err.Error(), "wire: "))
 	}
 	return nil
 }

@@ -108,15 +108,24 @@ func newProducerConfig(opts []ProducerOption) (producerConfig, error) {
 	for _, o := range opts {
 		o(&c)
 	}
+	for _, n := range []struct {
+		option string
+		value  int
+	}{
+		{"WithBatchMessages", c.messages}, {"WithBatchBytes", c.bytes}, {"WithBatchMax", c.max},
+		{"WithMaxInFlight", c.window}, {"WithBuffer", c.buffer},
+	} {
+		if n.value < 1 {
+			return c, invalid("%s(%d), expected 1 or more", n.option, n.value)
+		}
+	}
 	switch {
-	case c.messages < 1 || c.bytes < 1 || c.max < 1 || c.window < 1 || c.buffer < 1:
-		return c, invalid("batch messages, batch bytes, batch max, in flight and buffer must be at least 1")
 	case c.codec > CompressZstd:
-		return c, invalid("compression %d", c.codec)
+		return c, invalid("WithCompression(%d), expected %d to %d", c.codec, CompressNone, CompressZstd)
 	case c.minClass > ClassFlushed:
-		return c, invalid("class %d", c.minClass)
+		return c, invalid("WithMinClass(%d), expected at most %d", c.minClass, ClassFlushed)
 	case c.partition >= 0 && c.partitioner != nil:
-		return c, invalid("a fixed partition and a partitioner exclude each other")
+		return c, invalid("WithPartition and WithPartitioner exclude each other")
 	}
 	c.bytes = min(c.bytes, c.max)
 	return c, nil

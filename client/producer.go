@@ -265,9 +265,17 @@ func (p *Producer) Flush(ctx context.Context) error {
 }
 
 // Close refuses further records, flushes, and fails with [ErrClosed] what could
-// not be sent before ctx ended. What was sent and is not answered resolves when
-// its answer comes or the client closes.
+// not be sent before ctx ended. Without a deadline in ctx it gives up as
+// [Client.Close] does. What was sent and is not answered resolves when its answer
+// comes or the client closes.
 func (p *Producer) Close(ctx context.Context) error {
+	ctx, stop := p.c.whileHeard(ctx)
+	defer stop()
+	return p.end(ctx)
+}
+
+// end is Close for a ctx that is bounded.
+func (p *Producer) end(ctx context.Context) error {
 	if p.closed.Swap(true) {
 		return nil
 	}

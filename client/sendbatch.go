@@ -20,8 +20,9 @@ type sendBatch struct {
 
 	opened, wrote time.Time // only with a hook
 
-	// Under the lane's lock until resolved is set, fixed from then on.
-	waiters    *waiter
+	waiters *waiter // under the lane's lock
+
+	// Set once, by whoever ends the batch, before resolved is.
 	base       int64
 	appendTime int64
 	class      Class
@@ -107,6 +108,11 @@ func (b *sendBatch) Fail(err error, sent bool) {
 		out.err = refusal("produce", b.lane.p.topic.name, b.lane.partition, err)
 	}
 	b.lane.resolve(nil, b, out)
+}
+
+// settle sets the outcome.
+func (b *sendBatch) settle(out outcome) {
+	b.base, b.class, b.appendTime, b.err = out.base, out.class, out.appendTime, out.err
 }
 
 // sendInfo describes the batch to a hook.

@@ -19,7 +19,7 @@ type BatchError struct {
 func (e *BatchError) Error() string {
 	for i, err := range e.Errors {
 		if err != nil {
-			return fmt.Sprintf("mqd: %d of %d records failed, the first is record %d: %v", e.Failed, len(e.Errors), i, err)
+			return fmt.Sprintf("mqd: %d of %d records failed, the first is record %d: %s", e.Failed, len(e.Errors), i, plain(err))
 		}
 	}
 	return "mqd: no record failed"
@@ -109,7 +109,7 @@ func (p *Producer) sendHeld(lanes map[*lane]struct{}) {
 	for ln := range lanes {
 		ln.mu.Lock()
 		kick := ln.dispatch(sendDue)
-		ln.mu.Unlock()
+		ln.unlock()
 		if kick != nil {
 			kick.Flush()
 		}

@@ -7,7 +7,6 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -35,8 +34,16 @@ type Refusal struct {
 }
 
 // Error gives the code and what the broker said.
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("mqd: hello refused: %s: %s: %s", r.Code, r.Code.Help(), r.Message)
+func (r *Refusal) Error() string { return "mqd: hello refused: " + Explain(r.Code, r.Message) }
+
+// Explain is a broker's answer as text: its code, what that means, and what the
+// broker adds, unless it only repeats that.
+func Explain(code wire.Code, message string) string {
+	text := code.String() + ": " + code.Help()
+	if message != "" && message != code.Help() {
+		text += ": " + message
+	}
+	return text
 }
 
 // Config is what all links of a client share.
