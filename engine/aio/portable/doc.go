@@ -1,7 +1,7 @@
 // Package portable is the driver of the I/O port (see [aio.Driver] in engine/aio)
 // for machines where io_uring is missing or forbidden: an old kernel, the sysctl
 // kernel.io_uring_disabled, the seccomp filter of a container. It gives the same
-// guarantees by system calls that every Linux since 4.7 has. It builds on Linux
+// guarantees by system calls that every Linux since 4.11 has. It builds on Linux
 // only; elsewhere the package is empty.
 //
 // Sockets are served by the loop's own thread: epoll tells which of them can go
