@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/messages"
 	"github.com/spf13/cobra"
 )
 
@@ -111,7 +111,7 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	defer c.server.close(cl)
-	w := newMessageWriter(out, c.format.text)
+	w := messages.NewWriter(out, c.format.text == formatJSON)
 	r := &reading{c: c, client: cl, out: w, errs: errs, wanted: c.count, began: time.Now()}
 	err = r.all(ctx)
 	switch {
@@ -120,7 +120,7 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 	case errors.Is(err, errInterrupted) && c.follow:
 		err = nil // the only way to end it
 	}
-	err = errors.Join(c.server.explain(err), w.flush())
+	err = errors.Join(c.server.explain(err), w.Flush())
 	if c.summary && err == nil {
 		_, err = fmt.Fprintln(errs, r.summary())
 	}
@@ -138,7 +138,7 @@ type span struct {
 type reading struct {
 	c      *consume
 	client *client.Client
-	out    *messageWriter
+	out    *messages.Writer
 	errs   io.Writer
 	wanted int64 // messages still wanted; with a count of 0 there is no limit
 	began  time.Time
@@ -260,7 +260,7 @@ func (r *reading) take(b *client.Batch) (enough bool, err error) {
 		if !r.c.follow && v.Offset >= s.end {
 			break
 		}
-		if err := r.out.write(b.Partition, &v); err != nil {
+		if err := r.out.Write(b.Partition, &v); err != nil {
 			return false, err
 		}
 		if r.wanted--; r.wanted == 0 {
@@ -271,7 +271,7 @@ func (r *reading) take(b *client.Batch) (enough bool, err error) {
 		r.left = slices.Delete(r.left, i, i+1)
 	}
 	if r.c.follow {
-		err = r.out.flush()
+		err = r.out.Flush()
 	}
 	return false, err
 }
@@ -279,7 +279,7 @@ func (r *reading) take(b *client.Batch) (enough bool, err error) {
 // idle is called when nothing has come for a while: whoever watches sees what
 // there is, and partitions whose last offsets are empty are at their end.
 func (r *reading) idle(ctx context.Context, consumer *client.Consumer, heard *time.Time) error {
-	if err := r.out.flush(); err != nil {
+	if err := r.out.Flush(); err != nil {
 		return err
 	}
 	if r.c.follow {
@@ -315,40 +315,7 @@ func (r *reading) failed(err error, heard time.Time) error {
 // summary is the line for --summary.
 func (r *reading) summary() string {
 	took := time.Since(r.began).Seconds()
-	n, bytes := r.out.messages, r.out.bytes
+	n, bytes := r.out.Messages, r.out.Bytes
 	return fmt.Sprintf("%s messages, %s in %.3f s (%s messages/s, %s/s)",
 		grouped(n), humanBytes(bytes), took, grouped(int64(float64(n)/took)), humanBytes(int64(float64(bytes)/took)))
-}
-
-// messageWriter writes messages in one of the forms.
-type messageWriter struct {
-	w        *bufio.Writer
-	json     bool
-	line     []byte
-	messages int64
-	bytes    int64 // of keys and values
-}
-
-// outputBuffer is large, so that a million messages are few system calls.
-const outputBuffer = 256 << 10
-
-func newMessageWriter(out io.Writer, format string) *messageWriter {
-	return &messageWriter{w: bufio.NewWriterSize(out, outputBuffer), json: format == formatJSON}
-}
-
-func (m *messageWriter) flush() error { return m.w.Flush() }
-
-// write writes one message. It allocates nothing, but for headers in JSON.
-func (m *messageWriter) write(partition int32, v *client.RecordView) error {
-	m.messages++
-	m.bytes += int64(len(v.Key) + len(v.Value))
-	if m.json {
-		m.line = append(appendMessage(m.line[:0], partition, v), '\n')
-		_, err := m.w.Write(m.line)
-		return err
-	}
-	if _, err := m.w.Write(v.Value); err != nil {
-		return err
-	}
-	return m.w.WriteByte('\n')
 }

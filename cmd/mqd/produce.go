@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/messages"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -122,7 +123,7 @@ func (p *produce) options() ([]client.ProducerOption, error) {
 }
 
 // source opens the input.
-func (p *produce) source(in io.Reader) (messageReader, error) {
+func (p *produce) source(in io.Reader) (messages.Reader, error) {
 	sep := p.keySeparator
 	if strings.Contains(sep, `\`) {
 		var err error
@@ -132,13 +133,13 @@ func (p *produce) source(in io.Reader) (messageReader, error) {
 	}
 	switch {
 	case p.input == "lines":
-		return newLineReader(in, []byte(sep)), nil
+		return messages.NewLineReader(in, []byte(sep)), nil
 	case p.input != "jsonl":
 		return nil, fmt.Errorf("--input is %q, expected lines or jsonl", p.input)
 	case sep != "":
 		return nil, errors.New("--key-separator is for --input lines; JSON lines have a field \"key\"")
 	}
-	return newJSONReader(in), nil
+	return messages.NewJSONReader(in), nil
 }
 
 func (p *produce) run(ctx context.Context, in io.Reader, out, errs io.Writer) (err error) {
@@ -168,9 +169,9 @@ func (p *produce) run(ctx context.Context, in io.Reader, out, errs io.Writer) (e
 		return err
 	}
 	defer p.server.close(c)
-	chosen := &chosenPartition{next: anyPartition}
+	chosen := &messages.Chooser{Wanted: messages.AnyPartition}
 	if p.input == "jsonl" && p.partition < 0 {
-		opts = append(opts, client.WithPartitioner(chosen.partition))
+		opts = append(opts, client.WithPartitioner(chosen.Partition))
 	}
 	producer, err := c.Producer(p.topic, opts...)
 	if err != nil {
@@ -226,9 +227,9 @@ func (p *produce) finish(out io.Writer, t *tally, err error) error {
 // sending is the way of messages from the input to the producer.
 type sending struct {
 	p        *produce
-	src      messageReader
+	src      messages.Reader
 	producer *client.Producer
-	chosen   *chosenPartition
+	chosen   *messages.Chooser
 	acks     *ackLog
 	tally    *tally
 
@@ -275,7 +276,7 @@ func answered(err error) bool {
 func (s *sending) feed(ctx context.Context) error {
 	pace := newPacer(s.p.rate)
 	for {
-		m, err := s.src.next()
+		m, err := s.src.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -292,16 +293,16 @@ func (s *sending) feed(ctx context.Context) error {
 }
 
 // one sends one message.
-func (s *sending) one(ctx context.Context, m *message) error {
+func (s *sending) one(ctx context.Context, m *messages.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if m.partition >= 0 && s.p.partition < 0 && int(m.partition) >= s.producer.Partitions() {
-		return fmt.Errorf("message %d names partition %d, topic %s has %d", s.tally.read.Load()+1, m.partition, s.p.topic, s.producer.Partitions())
+	if m.Partition >= 0 && s.p.partition < 0 && int(m.Partition) >= s.producer.Partitions() {
+		return fmt.Errorf("message %d names partition %d, topic %s has %d", s.tally.read.Load()+1, m.Partition, s.p.topic, s.producer.Partitions())
 	}
-	s.chosen.next = m.partition
+	s.chosen.Wanted = m.Partition
 	ticket, err := s.producer.Append(ctx, m.Record)
 	if errors.Is(err, client.ErrTooLarge) {
 		return &trouble{fmt.Sprintf("message %d of the input, %d bytes, is too large for this broker (--max-message-bytes of mqd serve): %s",

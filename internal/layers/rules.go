@@ -28,6 +28,7 @@ var Table = []Package{
 		External: []string{modSys, modHDR, modCompress, modLZ4}},
 	{Path: "cmd/mqd", Rank: 100,
 		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
+	{Path: "cmd/mqd/messages", Rank: 98},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},
 
@@ -140,7 +141,7 @@ var Only = []Rule{
 		Why: "it blocks: drivers' helpers use it, and tools that have no shard"},
 	{To: []string{"engine/aio/hostnet"}, From: []string{"uring", "engine/aio/portable"}, Tests: []string{"engine/aio/hostnet"},
 		Why: "it blocks: a shard has sockets from its driver"},
-	{To: []string{"client"}, From: []string{"cmd/mqd", "bench", "test/..."}, Tests: []string{"net/native", "client", "node"},
+	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/messages", "bench", "test/..."}, Tests: []string{"net/native", "client", "node"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},
 		Why: "the rules are for tests"},

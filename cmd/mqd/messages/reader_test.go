@@ -1,4 +1,4 @@
-package main
+package messages
 
 import (
 	"bytes"
@@ -17,10 +17,10 @@ import (
 )
 
 // readAll reads copies of all messages.
-func readAll(r messageReader) ([]message, error) {
-	var all []message
+func readAll(r Reader) ([]Message, error) {
+	var all []Message
 	for {
-		m, err := r.next()
+		m, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -45,12 +45,12 @@ func TestLinesAreCutAtNewlinesAndKeptByteForByte(t *testing.T) {
 		long + "\n" + long + "y": {long, long + "y"},
 	} {
 		for _, r := range []io.Reader{strings.NewReader(input), iotest.DataErrReader(strings.NewReader(input))} {
-			all, err := readAll(newLineReader(r, nil))
+			all, err := readAll(NewLineReader(r, nil))
 			if err != nil || len(all) != len(want) {
 				t.Fatalf("%.20q: %d messages, %v", input, len(all), err)
 			}
 			for i, m := range all {
-				if string(m.Value) != want[i] || m.Value == nil && want[i] != "" || m.Key != nil || m.partition != anyPartition {
+				if string(m.Value) != want[i] || m.Value == nil && want[i] != "" || m.Key != nil || m.Partition != AnyPartition {
 					t.Errorf("%.20q: message %d is %.20q", input, i, m.Value)
 				}
 			}
@@ -60,14 +60,14 @@ func TestLinesAreCutAtNewlinesAndKeptByteForByte(t *testing.T) {
 
 func TestAnInputThatBreaksIsAnError(t *testing.T) {
 	broken := io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(io.ErrClosedPipe))
-	all, err := readAll(newLineReader(broken, nil))
+	all, err := readAll(NewLineReader(broken, nil))
 	if len(all) != 1 || !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("%d messages, %v", len(all), err)
 	}
 }
 
 func TestTheKeyIsWhatComesBeforeTheFirstSeparator(t *testing.T) {
-	all, err := readAll(newLineReader(strings.NewReader("k::v::w\n::v\nnone\n::\n"), []byte("::")))
+	all, err := readAll(NewLineReader(strings.NewReader("k::v::w\n::v\nnone\n::\n"), []byte("::")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,19 +80,19 @@ func TestTheKeyIsWhatComesBeforeTheFirstSeparator(t *testing.T) {
 }
 
 func TestLinesOfJSONBecomeRecords(t *testing.T) {
-	for line, want := range map[string]message{
-		`{}`:                               {partition: anyPartition},
-		`{"key":null,"value":null}`:        {partition: anyPartition},
-		`{"value":""}`:                     {Record: client.Record{Value: []byte{}}, partition: anyPartition},
-		`{"key":"k","value":"ü\n\u0000"}`:  {Record: client.Record{Key: []byte("k"), Value: []byte("ü\n\x00")}, partition: anyPartition},
-		`{"value_base64":"AP8="}`:          {Record: client.Record{Value: []byte{0, 255}}, partition: anyPartition},
-		`{"key_base64":"/w==","offset":7}`: {Record: client.Record{Key: []byte{255}}, partition: anyPartition},
-		`{"partition":3,"timestamp":1000}`: {Record: client.Record{Time: time.UnixMilli(1000)}, partition: 3},
-		`{"timestamp":null}`:               {partition: anyPartition},
+	for line, want := range map[string]Message{
+		`{}`:                               {Partition: AnyPartition},
+		`{"key":null,"value":null}`:        {Partition: AnyPartition},
+		`{"value":""}`:                     {Record: client.Record{Value: []byte{}}, Partition: AnyPartition},
+		`{"key":"k","value":"ü\n\u0000"}`:  {Record: client.Record{Key: []byte("k"), Value: []byte("ü\n\x00")}, Partition: AnyPartition},
+		`{"value_base64":"AP8="}`:          {Record: client.Record{Value: []byte{0, 255}}, Partition: AnyPartition},
+		`{"key_base64":"/w==","offset":7}`: {Record: client.Record{Key: []byte{255}}, Partition: AnyPartition},
+		`{"partition":3,"timestamp":1000}`: {Record: client.Record{Time: time.UnixMilli(1000)}, Partition: 3},
+		`{"timestamp":null}`:               {Partition: AnyPartition},
 		`{"headers":[{"key":"a","value":"1"},{"key":"a","value_base64":"/w=="},{"key_base64":"/w=="}]}`: {
-			Record: client.Record{Headers: []client.Header{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte{255}}, {Key: "\xff"}}}, partition: anyPartition},
+			Record: client.Record{Headers: []client.Header{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte{255}}, {Key: "\xff"}}}, Partition: AnyPartition},
 		`{"headers":{"b":"1","a":null}}`: {
-			Record: client.Record{Headers: []client.Header{{Key: "b", Value: []byte("1")}, {Key: "a"}}}, partition: anyPartition},
+			Record: client.Record{Headers: []client.Header{{Key: "b", Value: []byte("1")}, {Key: "a"}}}, Partition: AnyPartition},
 	} {
 		m, err := parseMessage([]byte(line))
 		if err != nil || !reflect.DeepEqual(m, want) {
@@ -119,7 +119,7 @@ func TestBadLinesOfJSONAreNamed(t *testing.T) {
 		`{"headers":{"a":1}}`:                       "number",
 		`{"headers":"x"}`:                           "string",
 	} {
-		_, err := readAll(newJSONReader(strings.NewReader("\n{}\n" + line + "\n")))
+		_, err := readAll(NewJSONReader(strings.NewReader("\n{}\n" + line + "\n")))
 		if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
@@ -127,21 +127,21 @@ func TestBadLinesOfJSONAreNamed(t *testing.T) {
 }
 
 func TestEveryMessageWithoutAWishIsPlacedByKeyOrSpread(t *testing.T) {
-	c := &chosenPartition{next: anyPartition}
+	c := &Chooser{Wanted: AnyPartition}
 	const n = 3
 	count := map[int32]int{}
 	for range 3 * spreadRun * n {
-		count[c.partition(nil, n)]++
+		count[c.Partition(nil, n)]++
 	}
 	for p := range int32(n) {
 		if count[p] != 3*spreadRun {
 			t.Errorf("partition %d got %d of %v", p, count[p], count)
 		}
 	}
-	if c.partition([]byte("k"), n) != c.partition([]byte("k"), n) {
+	if c.Partition([]byte("k"), n) != c.Partition([]byte("k"), n) {
 		t.Error("one key went to two partitions")
 	}
-	if c.next = 2; c.partition([]byte("k"), n) != 2 || c.partition(nil, n) != 2 {
+	if c.Wanted = 2; c.Partition([]byte("k"), n) != 2 || c.Partition(nil, n) != 2 {
 		t.Error("the wish was not heard")
 	}
 }
@@ -168,7 +168,7 @@ func TestWhatConsumeWritesIsJSONAndWhatProduceReads(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		same := func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
-		if !same(m.Key, key) || !same(m.Value, value) || !m.Time.Equal(at) || m.partition != partition {
+		if !same(m.Key, key) || !same(m.Value, value) || !m.Time.Equal(at) || m.Partition != partition {
 			t.Fatalf("%s became %+v", line, m)
 		}
 	})
@@ -192,7 +192,7 @@ func FuzzParseMessage(f *testing.F) {
 		if err != nil || len(m.Headers) > 0 {
 			return
 		}
-		back, err := parseMessage(jsonOf(max(m.partition, 0), 0, m.Key, m.Value, m.Time))
+		back, err := parseMessage(jsonOf(max(m.Partition, 0), 0, m.Key, m.Value, m.Time))
 		if err != nil || !bytes.Equal(back.Key, m.Key) || !bytes.Equal(back.Value, m.Value) {
 			t.Errorf("%q became %+v and then %+v, %v", line, m, back, err)
 		}

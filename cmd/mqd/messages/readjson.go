@@ -1,7 +1,6 @@
-package main
+package messages
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,93 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client"
-	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 )
-
-// anyPartition leaves the choice of the partition to the key.
-const anyPartition = -1
-
-// message is a record to send, and the partition that it asks for.
-type message struct {
-	client.Record
-	partition int32
-}
-
-// messageReader reads messages until io.EOF. What it returns is valid until the
-// next call.
-type messageReader interface {
-	next() (message, error)
-}
-
-// maxLine bounds a line of the input, in bytes. The broker's limits are smaller;
-// base64 makes lines of JSON longer than their messages.
-const maxLine = 64 << 20
-
-// lineScanner cuts an input into lines at newlines and nowhere else.
-type lineScanner struct {
-	r    *bufio.Reader
-	long []byte // a line that does not fit into the buffer
-	n    int    // number of the line, from 1
-}
-
-func newLineScanner(r io.Reader) lineScanner {
-	return lineScanner{r: bufio.NewReaderSize(r, 256<<10)}
-}
-
-// next returns a line without its newline. The last line may have none.
-func (s *lineScanner) next() ([]byte, error) {
-	s.n++
-	s.long = s.long[:0]
-	for {
-		part, err := s.r.ReadSlice('\n')
-		switch {
-		case err == nil:
-			part = part[:len(part)-1]
-		case errors.Is(err, bufio.ErrBufferFull):
-			if len(s.long)+len(part) > maxLine {
-				return nil, fmt.Errorf("line %d is longer than %s", s.n, settings.FormatSize(maxLine))
-			}
-			s.long = append(s.long, part...)
-			continue
-		case !errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("line %d: %w", s.n, err)
-		case len(part) == 0 && len(s.long) == 0:
-			return nil, io.EOF
-		}
-		if len(s.long) == 0 {
-			return part, nil
-		}
-		s.long = append(s.long, part...)
-		return s.long, nil
-	}
-}
-
-// lineReader makes a message of each line.
-type lineReader struct {
-	lines     lineScanner
-	separator []byte
-}
-
-func newLineReader(r io.Reader, separator []byte) *lineReader {
-	return &lineReader{newLineScanner(r), separator}
-}
-
-func (r *lineReader) next() (message, error) {
-	line, err := r.lines.next()
-	m := message{partition: anyPartition}
-	if err != nil {
-		return m, err
-	}
-	m.Value = line
-	if len(r.separator) > 0 {
-		if key, value, found := bytes.Cut(line, r.separator); found {
-			m.Key, m.Value = key, value
-		}
-	}
-	return m, nil
-}
 
 // jsonMessage is a line of JSON as it is read.
 type jsonMessage struct {
@@ -209,16 +123,18 @@ func plainJSONError(err error) error {
 	return fmt.Errorf("%s: found %s, expected %s", where, bad.Value, expected)
 }
 
-// jsonReader makes a message of each line of JSON. Empty lines are passed over.
-type jsonReader struct{ lines lineScanner }
+// JSONReader makes a message of each line of JSON. Empty lines are passed over.
+type JSONReader struct{ lines lineScanner }
 
-func newJSONReader(r io.Reader) *jsonReader { return &jsonReader{newLineScanner(r)} }
+// NewJSONReader reads lines of JSON.
+func NewJSONReader(r io.Reader) *JSONReader { return &JSONReader{newLineScanner(r)} }
 
-func (r *jsonReader) next() (message, error) {
+// Next returns the message of the next line that is not empty.
+func (r *JSONReader) Next() (Message, error) {
 	for {
 		line, err := r.lines.next()
 		if err != nil {
-			return message{}, err
+			return Message{}, err
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -231,8 +147,8 @@ func (r *jsonReader) next() (message, error) {
 	}
 }
 
-func parseMessage(line []byte) (message, error) {
-	m := message{partition: anyPartition}
+func parseMessage(line []byte) (Message, error) {
+	m := Message{Partition: AnyPartition}
 	if !utf8.Valid(line) {
 		return m, errors.New("not UTF-8; give such bytes as key_base64 or value_base64")
 	}
@@ -249,33 +165,12 @@ func parseMessage(line []byte) (message, error) {
 	}
 	m.Headers = j.Headers
 	if j.Partition != nil {
-		if m.partition = *j.Partition; m.partition < 0 {
-			return m, fmt.Errorf("partition %d", m.partition)
+		if m.Partition = *j.Partition; m.Partition < 0 {
+			return m, fmt.Errorf("partition %d", m.Partition)
 		}
 	}
 	if j.Timestamp != nil && *j.Timestamp >= 0 {
 		m.Time = time.UnixMilli(*j.Timestamp)
 	}
 	return m, nil
-}
-
-// chosenPartition is a partitioner that each message can overrule.
-type chosenPartition struct {
-	next   int32 // of the message that is appended next
-	spread int32 // messages without a key or a wish
-}
-
-// spreadRun is how many messages without a key go to one partition before the
-// next one has its turn: a full batch of the client's default size.
-const spreadRun = 64
-
-func (c *chosenPartition) partition(key []byte, n int32) int32 {
-	switch {
-	case c.next >= 0:
-		return c.next
-	case key != nil:
-		return batch.Partition(key, n)
-	}
-	c.spread = (c.spread + 1) % (spreadRun * n)
-	return c.spread / spreadRun
 }
