@@ -97,9 +97,9 @@ sim: ## run nodes in simulated machines: SEEDS (1000) of them, or one SEED=
 crash: ## kill a broker under load and restart it, CYCLES (300) times
 	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES)
 
-powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGES (100) of what is left
+powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGES (100) of what is left; SEED=
 	go test -count=1 ./test/powercut/fusedisk
-	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES)
+	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES) -powercut.seed=$(or $(SEED),0)
 
 bench: build ## measure this machine's floors and the broker against them; BENCH= for flags
 	bin/mqd bench all $(BENCH)

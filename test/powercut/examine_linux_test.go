@@ -33,7 +33,7 @@ type report struct {
 }
 
 func (r *report) String() string {
-	return fmt.Sprintf("%d images (%d of them cut a second time): %d of %d unflushed sectors left; %d topics and %d messages read, %d of them acknowledged in class flushed; "+
+	return fmt.Sprintf("%d images (%d of them of a second cut) with %d of %d unflushed sectors; %d topics and %d messages read, %d of them acknowledged in class flushed; "+
 		"recoveries replayed %d entries, dropped %d torn tails and made %d gaps; %d messages of weaker classes taken",
 		r.images, r.twice, r.kept, r.unflushed, r.topics, r.messages, r.required, r.replayed, r.torn, r.gaps, r.taken)
 }
