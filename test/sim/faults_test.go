@@ -28,7 +28,11 @@ func (f *fault) draw(r *run) {
 		r.note("fault: %s, after %d", kind, rule.Skip)
 	}
 	journal := sim.Filter{Ops: sim.Writes, Path: "journal*"}
-	switch r.rng.IntN(24) {
+	draw := r.rng.IntN(24)
+	if *always >= 0 {
+		draw = *always
+	}
+	switch draw {
 	case 0:
 		inject(sawFlushFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Flushes, Path: "journal*"}})
 	case 1:

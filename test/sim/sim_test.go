@@ -9,12 +9,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 var (
 	seeds = flag.Int("sim.seeds", 60, "number of seeds")
 	seed  = flag.Uint64("sim.seed", 0, "the one seed that is run; 0: sim.seeds of them, from sim.from on")
 	from  = flag.Uint64("sim.from", 1, "the first seed")
+	// always helps to hunt: see fault.draw for the numbers.
+	always = flag.Int("sim.fault", -1, "the fault of every life, by its number; negative: drawn")
+	limit  = flag.Duration("sim.for", 0, "no more seeds after this time; 0: all of them")
 )
 
 // commit names the tree that a failure is of.
@@ -59,7 +63,12 @@ func runAll(t *testing.T, first, count uint64, harm sabotage) *table {
 			}
 		})
 	}
+	began := time.Now()
 	for s := first; s < first+count && !t.Failed(); s++ {
+		if *limit > 0 && time.Since(began) > *limit {
+			t.Logf("seeds %d to %d were not run: the time is over", s, first+count-1)
+			break
+		}
 		next <- s
 	}
 	close(next)
