@@ -53,10 +53,13 @@ func (m *Manual) Step(shard int) error {
 	return err
 }
 
+// Quiesce has new requests refused, which is the first that Stop does.
+func (m *Manual) Quiesce() { m.n.broker.Quiesce() }
+
 // Stop begins an orderly end, and Abort one at once. The loops have to be turned until
 // Ended.
 func (m *Manual) Stop() {
-	m.n.broker.Quiesce()
+	m.Quiesce()
 	m.n.give(orderStop)
 }
 

@@ -53,6 +53,9 @@ const (
 	sawNoSpace       state = "disk full"
 	sawTaken         state = "messages taken by an end of a life"
 	sawClockJump     state = "clock jumped"
+	sawRot           state = "byte damaged"
+	sawRotTold       state = "damage told of"
+	sawRotRefused    state = "start refused because of damage"
 )
 
 var states = []state{
@@ -60,7 +63,7 @@ var states = []state{
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
 	sawSeal, sawColdRead, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
-	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump,
+	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump, sawRot, sawRotTold, sawRotRefused,
 }
 
 // table counts runs by the states that they reached, and operations by kind.

@@ -45,7 +45,7 @@ func (f *fault) draw(r *run) {
 		inject(sawShortWrite, sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "[j0]*"}, Effect: sim.Shorten, Bytes: 512, Times: 1 + r.rng.IntN(5)})
 	case 6, 7:
 		inject(sawReset, sim.Fault{Filter: sim.Filter{Ops: sim.Sends | sim.Receives}, Err: syscall.ECONNRESET, Times: 1 + r.rng.IntN(3)})
-	case 8, 9:
+	case 8, 9, 11:
 		f.kind, f.since = sawNoSpace, r.w.Now()+r.rng.Int64N(int64(20*time.Millisecond))
 	case 10:
 		r.cover(sawClockJump)

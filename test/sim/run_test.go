@@ -67,6 +67,8 @@ type run struct {
 	broken bool // a fault has been at work in this life
 	killed bool // the life has ended by the fuse
 
+	rotten   bool // a byte was damaged
+	told     bool // of damage
 	orderly  bool // the life before ended in order
 	attempts int  // to start, in this life
 
@@ -135,7 +137,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 	r.actors = append(r.actors, r.newConsumer(0), r.newConsumer(1), r.newAdmin())
 	platform := &platform{r: r, harm: harm}
 	lives := 3 + r.rng.IntN(3)
-	for life := 1; life <= lives; life++ {
+	for life := 1; life <= lives && !r.rotten; life++ {
 		r.live(platform, life == lives, leastOps*life/(lives-1))
 	}
 	return r, nil
@@ -209,7 +211,9 @@ func (r *run) turn() {
 		}
 	}
 	r.fault.tend(r)
-	r.check()
+	if !r.rotten {
+		r.check()
+	}
 }
 
 // clients gives the clients a turn.
@@ -265,7 +269,11 @@ func (r *run) live(p *platform, last bool, ops int) {
 		r.fault.draw(r)
 		r.until("operations", func() bool { return r.total >= ops || r.fault.fatal(r) })
 	}
-	r.finish(last)
+	if last && r.n != nil && r.rng.IntN(3) == 0 {
+		r.rot(p)
+	} else {
+		r.finish(last)
+	}
 	r.first = false
 }
 

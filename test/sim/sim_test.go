@@ -38,7 +38,7 @@ func TestSim(t *testing.T) {
 	}
 	all := runAll(t, first, count, nil)
 	t.Logf("%v", all)
-	if missing := all.missing(); len(missing) > 0 && count >= 60 {
+	if missing := all.missing(); len(missing) > 0 && count >= 1000 {
 		t.Errorf("states that no run has reached: %s", strings.Join(missing, "; "))
 	}
 }

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/node"
+	"github.com/mqd-broker/mqd/test/history"
+)
+
+// rot damages a byte of what is durable, between two lives, and holds the next one to
+// telling of it: in the report of its start, by refusing to start, or in the answers to
+// fetches. Nothing may be missing, or changed, in silence. It is the end of a run.
+func (r *run) rot(p *platform) {
+	// In silence everything becomes durable, and is proven to be.
+	r.loading = false
+	for end := r.w.Now() + int64(300*time.Millisecond); r.w.Now() < end; {
+		if r.turn(); r.n == nil {
+			r.failf("the node ended by itself")
+		}
+	}
+	r.note("killed in silence")
+	r.dead = r.n
+	r.w.Kill()
+	r.died(false)
+	file, off := r.anyByte()
+	r.note("rot: %s at %d", file, off)
+	if err := r.w.Corrupt(file, off, byte(1<<r.rng.IntN(8))); err != nil {
+		r.failf("rot: %v", err)
+	}
+	r.cover(sawRot)
+	r.rotten, r.log = true, nil
+	r.starts++
+	r.lives++
+	n, err := node.StartManual(r.cfg, p)
+	if err != nil {
+		r.note("the start refuses: %v", err)
+		r.cover(sawRotRefused)
+		return
+	}
+	r.started(n)
+	r.told = r.told || r.tellsOfDamage()
+	r.catalog()
+	for _, tp := range r.alive() {
+		for _, p := range tp.parts {
+			r.readRotten(p)
+		}
+	}
+	if r.told {
+		r.cover(sawRotTold)
+	}
+	r.w.Crash(sim.KeepAll)
+	r.n = nil
+}
+
+func (r *run) tellsOfDamage() bool {
+	for _, line := range r.log {
+		if strings.Contains(line, "DAMAGED") || strings.Contains(line, "LOSS") || strings.Contains(line, "cannot be used") {
+			return true
+		}
+	}
+	return false
+}
+
+// anyByte picks a byte of a journal, a segment or another file of the data directory.
+func (r *run) anyByte() (file string, off int64) {
+	var files []string
+	var walk func(dir string)
+	walk = func(dir string) {
+		list, err := r.w.FS().ReadDir(dir)
+		if err != nil {
+			r.failf("%v", err)
+		}
+		for _, e := range list {
+			switch name := path.Join(dir, e.Name); {
+			case e.Dir:
+				walk(name)
+			case e.Size > 0:
+				files = append(files, name)
+			}
+		}
+	}
+	walk(dataDir)
+	// There are few journals, and fewer others that are neither segments nor indexes.
+	var some []string
+	for _, f := range files {
+		isJournal, isSegment := strings.Contains(f, "/journal"), strings.Contains(f, "/topics/")
+		if kind := r.seed / 3 % 3; kind == 0 && isJournal || kind == 1 && !isJournal && !isSegment || kind == 2 {
+			some = append(some, f)
+		}
+	}
+	files = some
+	file = files[r.rng.IntN(len(files))]
+	f, err := r.w.FS().Open(file, 0)
+	if err != nil {
+		r.failf("%v", err)
+	}
+	size, err := f.Size()
+	if err = errors.Join(err, f.Close()); err != nil {
+		r.failf("%v", err)
+	}
+	if strings.Contains(file, "/journal") && size > aio.BlockSize { // where the rounds are, mostly
+		size = min(size, 256<<10)
+	}
+	return file, r.rng.Int64N(size)
+}
+
+// readRotten reads a partition whole. What is missing must have been told of.
+func (r *run) readRotten(p *part) {
+	if err := r.tryRead(p); err != nil {
+		// An error of the broker for this place is an answer; a partition that ends too
+		// early is none.
+		r.note("%v: %v", p, err)
+		if !strings.Contains(err.Error(), "Corrupt") && !r.told {
+			r.failf("%v: %v, and nothing was told", p, err)
+		}
+		r.told = true
+		p.shown = len(p.p.Violations())
+		return
+	}
+	for _, v := range p.p.Violations()[p.shown:] {
+		if v.Kind == history.Changed || v.Kind == history.Invented || v.Kind == history.TwoContents || !r.told {
+			r.failf("%v (%v): %v, told: %v", p, p.topic.class, v, r.told)
+		}
+	}
+	p.shown = len(p.p.Violations())
+}
