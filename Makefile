@@ -33,7 +33,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo test race check fuzz fuzz-smoke sim crash powercut bench clean
+.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim crash powercut bench clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -45,7 +45,13 @@ help: ## print this text
 build: ## build bin/mqd, a static binary
 	go build -trimpath -ldflags '$(LINKFLAG) -s -w -X main.version=$(VERSION)' -o bin/mqd ./cmd/mqd
 
-demo: build ## send a file through a real broker, kill it, check every byte; FILE= for your own
+# Whoever has mistyped a name shall not wait for the build.
+demo-file:
+	@[ -z "$(FILE)" ] || [ -r "$(FILE)" ] && [ ! -d "$(FILE)" ] || { echo 'FILE=$(FILE): no file that can be read' >&2; exit 1; }
+
+build: | $(if $(filter demo,$(MAKECMDGOALS)),demo-file)
+
+demo: demo-file build ## send a file through a real broker, kill it, check every byte; FILE= for your own
 	./test/demo/run.sh "$(FILE)"
 
 test: ## run all tests

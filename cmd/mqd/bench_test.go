@@ -16,7 +16,7 @@ import (
 
 // asProgram in the environment makes the test binary the program itself: the one
 // that bench starts as a broker.
-const asProgram = "MQD_TEST_AS_PROGRAM"
+const asProgram = "TEST_AS_MQD"
 
 func init() {
 	if os.Getenv(asProgram) != "" {

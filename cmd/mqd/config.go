@@ -9,7 +9,7 @@ import (
 )
 
 // configVar names the configuration file where --config does not.
-const configVar = "MQD_CONFIG"
+const configVar = settings.ConfigVar
 
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{

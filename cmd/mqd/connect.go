@@ -7,20 +7,21 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
 
 const (
 	// serverVar names the broker where --server does not.
-	serverVar = "MQD_SERVER"
+	serverVar = settings.ServerVar
 	// defaultServer is where mqd serve listens by default.
 	defaultServer = "127.0.0.1:7878"
 	defaultPort   = "7878"
@@ -59,6 +60,10 @@ func (s *server) address() string {
 func (s *server) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
 	if s.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout is %v, expected more than 0", s.timeout)
+	}
+	// A misspelt MQD_SERVER must not mean another broker.
+	if _, err := settings.FromEnv(os.Environ()); err != nil {
+		return nil, err
 	}
 	_, port, err := net.SplitHostPort(s.address())
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
@@ -114,6 +119,9 @@ func (s *server) explain(err error) error {
 	return &trouble{text, err}
 }
 
+// opsByID name a topic by the identity that it had a moment before.
+var opsByID = []string{wire.OpFetch.String(), wire.OpProduce.String(), wire.OpListOffsets.String()}
+
 func (s *server) advice(err error) string {
 	addr := s.address()
 	const other = "name another broker with --server or " + serverVar
@@ -124,6 +132,8 @@ func (s *server) advice(err error) string {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
+	case errors.Is(err, client.ErrUnknownTopic) && slices.Contains(opsByID, e.Op):
+		return fmt.Sprintf("topic %q was deleted meanwhile; see those that exist with: mqd topic list", e.Topic)
 	case errors.Is(err, client.ErrUnknownTopic):
 		return fmt.Sprintf("topic %q does not exist; see those that do with: mqd topic list, or create it with: mqd topic create %s", e.Topic, e.Topic)
 	case errors.Is(err, client.ErrTopicExists):
@@ -154,25 +164,6 @@ func (s *server) advice(err error) string {
 
 // errInterrupted is the end of a verb that was told to stop by a signal.
 var errInterrupted = errors.New("interrupted")
-
-// onInterrupt has the first SIGINT or SIGTERM cancel with errInterrupted; the
-// next one ends the program as always. The result undoes it.
-func onInterrupt(cancel context.CancelCauseFunc) (undo func()) {
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			cancel(errInterrupted)
-		case <-done:
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
-}
 
 // topicNames completes the names of topics on the command line.
 func (s *server) topicNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

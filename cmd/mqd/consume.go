@@ -314,8 +314,5 @@ func (r *reading) failed(err error, heard time.Time) error {
 
 // summary is the line for --summary.
 func (r *reading) summary() string {
-	took := time.Since(r.began).Seconds()
-	n, bytes := r.out.Messages, r.out.Bytes
-	return fmt.Sprintf("%s messages, %s in %.3f s (%s messages/s, %s/s)",
-		grouped(n), humanBytes(bytes), took, grouped(int64(float64(n)/took)), humanBytes(int64(float64(bytes)/took)))
+	return amount(r.out.Messages, r.out.Bytes, time.Since(r.began).Seconds())
 }

@@ -23,6 +23,9 @@ func main() {
 // run carries out a command line and returns the exit status: 0 or 1.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
+	if len(args) > 0 && args[0] == "--version" {
+		args = append([]string{"version"}, args[1:]...)
+	}
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -57,6 +60,7 @@ work with it.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.Flags().Bool("version", false, "the same as mqd version")
 	root.AddCommand(
 		newBench(),
 		newServe(), newConfig(),

@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // A verb may be mistyped by one letter in so many and is still suggested.
@@ -36,7 +38,13 @@ func (m *mistakes) watch(root *cobra.Command) {
 		m.err = unknownVerb(cmd, stray[0])
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%s; see: %s --help", plainFlagError(err), cmd.CommandPath())
+		see := "; see"
+		if flag := (*pflag.NotExistError)(nil); errors.As(err, &flag) {
+			if near := nearestFlag(cmd, flag.GetSpecifiedName()); near != "" {
+				see = fmt.Sprintf("; did you mean --%s? See", near)
+			}
+		}
+		return fmt.Errorf("%s%s: %s --help", plainFlagError(err), see, cmd.CommandPath())
 	})
 	countArguments(root)
 	root.InitDefaultHelpCmd()
@@ -45,6 +53,29 @@ func (m *mistakes) watch(root *cobra.Command) {
 			cmd.RunE = helpOn
 		}
 	}
+}
+
+// nearestFlag is the flag of cmd that name may have been meant to be, "" for none. A
+// setting's name will do for its flag.
+func nearestFlag(cmd *cobra.Command, name string) string {
+	var names []string
+	flags := map[string]string{}
+	add := func(name, flag string) {
+		names = append(names, name)
+		flags[name] = flag
+	}
+	if len(name) == 1 {
+		return "" // a letter is near to every other
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { add(f.Name, f.Name) })
+	for _, s := range settings.Table() {
+		if f := cmd.Flags().Lookup(s.Flag); f != nil {
+			if _, is := f.Value.(*settingFlag); is {
+				add(strings.NewReplacer(".", "-", "_", "-").Replace(s.Name), s.Flag)
+			}
+		}
+	}
+	return flags[settings.Nearest(name, names)]
 }
 
 // helpOn is the verb help.

@@ -205,9 +205,16 @@ func (p *produce) run(ctx context.Context, in io.Reader, out, errs io.Writer) (e
 	return p.finish(out, t, err)
 }
 
+// errShort is an end that nothing has gone wrong for, as far as anybody was told,
+// and that not all messages are acknowledged at.
+var errShort = errors.New("the others came to no end that the client has told")
+
 // finish reports what came of it.
 func (p *produce) finish(out io.Writer, t *tally, err error) error {
 	r := t.report()
+	if err == nil && r.Acked < r.Messages {
+		err = errShort
+	}
 	if err != nil {
 		if cause := p.server.explain(t.cause(err)); r.Acked < r.Messages {
 			return &trouble{fmt.Sprintf("%s of %s messages acknowledged: %v", grouped(r.Acked), grouped(r.Messages), cause), err}

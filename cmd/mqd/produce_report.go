@@ -169,11 +169,26 @@ func (r produceReport) String() string {
 	if r.Messages == 0 {
 		return "0 messages"
 	}
-	rate, bytes := float64(r.Messages)/r.Seconds, float64(r.Bytes)/r.Seconds
-	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-	return fmt.Sprintf("%s messages, %s in %.3f s (%s messages/s, %s/s); ack p50 %v, p99 %v, p99.9 %v; class %s",
-		grouped(r.Messages), humanBytes(r.Bytes), r.Seconds, grouped(int64(rate)), humanBytes(int64(bytes)),
-		us(r.Ack.P50), us(r.Ack.P99), us(r.Ack.P999), r.Class)
+	text := amount(r.Messages, r.Bytes, r.Seconds)
+	if r.Acked > 0 {
+		us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+		text += fmt.Sprintf("; ack p50 %v, p99 %v, p99.9 %v", us(r.Ack.P50), us(r.Ack.P99), us(r.Ack.P999))
+	}
+	if r.Class != "" {
+		text += "; class " + r.Class
+	}
+	return text
+}
+
+// amount says how many messages there were in how long, and how many a second. No
+// time has no rate.
+func amount(messages, bytes int64, seconds float64) string {
+	text := fmt.Sprintf("%s messages, %s in %.3f s", grouped(messages), humanBytes(bytes), seconds)
+	if seconds <= 0 {
+		return text
+	}
+	rate := func(n int64) int64 { return int64(float64(n) / seconds) }
+	return fmt.Sprintf("%s (%s messages/s, %s/s)", text, grouped(rate(messages)), humanBytes(rate(bytes)))
 }
 
 // ackLog writes down which messages are acknowledged: partition, offset and

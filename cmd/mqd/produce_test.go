@@ -149,3 +149,45 @@ func TestTheLogOfAcknowledgementsTakesWhatHasNoRoomAtTheEnd(t *testing.T) {
 		t.Errorf("%d of 2 tickets arrived, %v", got, err)
 	}
 }
+
+func TestASummaryHasNoRateWithoutTime(t *testing.T) {
+	cancelled := func(error) {}
+	tl := newTally(cancelled)
+	tl.last = tl.began
+	tl.took(5)
+	if got, want := tl.report().String(), "1 messages, 5 B in 0.000 s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed, Queued: time.Microsecond})
+	tl.last = tl.began.Add(time.Second / 2)
+	if got, want := tl.report().String(), "1 messages, 5 B in 0.500 s (2 messages/s, 10 B/s); ack p50 1µs, p99 1µs, p99.9 1µs; class flushed"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestFewerAcknowledgedThanSentIsAFailure(t *testing.T) {
+	tl := newTally(func(error) {})
+	tl.took(5)
+	tl.took(5)
+	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed})
+	p := &produce{server: &server{set: func() bool { return false }}}
+	var out strings.Builder
+	err := p.finish(&out, tl, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 messages acknowledged: ") || out.Len() > 0 {
+		t.Errorf("%v, %q", err, &out)
+	}
+	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed})
+	if err := p.finish(&out, tl, nil); err != nil || !strings.HasPrefix(out.String(), "2 messages") {
+		t.Errorf("%v, %q", err, &out)
+	}
+}
+
+func TestADeletedTopicIsNotOneThatNeverWas(t *testing.T) {
+	s := &server{set: func() bool { return false }}
+	for op, want := range map[string]string{"fetch": "was deleted meanwhile", "produce": "was deleted meanwhile", "list-offsets": "was deleted meanwhile", "metadata": "does not exist", "topic-delete": "does not exist"} {
+		err := s.explain(&client.Error{Op: op, Topic: "t", Partition: -1, Offset: -1, Err: client.ErrUnknownTopic})
+		if !strings.Contains(err.Error(), want) || !errors.Is(err, client.ErrUnknownTopic) {
+			t.Errorf("%s: %v, want %s", op, err, want)
+		}
+	}
+}

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -44,10 +42,15 @@ of sections with keys (see mqd config print). Flags win over the environment, th
 environment over the file, the file over the defaults. Sizes are written as 4096,
 64KiB or 512MiB, durations as 200us, 100ms or 30s.
 
+Environment variables that begin with MQD_ and are no settings are errors, but for
+MQD_CONFIG, MQD_SERVER, and the names that Kubernetes makes for a service mqd, such as
+MQD_PORT and MQD_SERVICE_HOST.
+
 At the first signal the broker takes no more connections, finishes what is in
 flight, flushes everything and writes a checkpoint; a second signal stops it at
 once, and the next start recovers, as after a crash. SIGHUP reads the configuration
-again; settings that need a restart are left as they are.
+again; settings that need a restart are left as they are. Two equal signals within
+100 ms, but for SIGHUP, are one.
 
 The log goes to standard error. The exit status is 0 after an orderly end, else 1.`,
 		Example: `  mqd serve --data-dir ./data
@@ -64,8 +67,8 @@ The log goes to standard error. The exit status is 0 after an orderly end, else 
 		},
 	}
 	addSettingFlags(cmd)
-	cmd.Flags().StringVar(&b.readyFile, "ready-file", "", "write the address to this `path` when clients can connect, for scripts that use port 0")
-	cmd.Flags().IntVar(&b.readyFD, "ready-fd", -1, "write the address to this open file `descriptor`, and close it, when clients can connect")
+	cmd.Flags().StringVar(&b.ready.path, "ready-file", "", "write the address to this `path` when clients can connect, for scripts that use port 0")
+	cmd.Flags().IntVar(&b.ready.fd, "ready-fd", -1, "write the address to this open file `descriptor`, and close it, when clients can connect")
 	return cmd
 }
 
@@ -79,14 +82,13 @@ type platform interface {
 
 // broker is a run of mqd serve.
 type broker struct {
-	cfg       *settings.Config
-	reread    func() (*settings.Config, error)
-	readyFile string
-	readyFD   int
+	cfg    *settings.Config
+	reread func() (*settings.Config, error)
+	ready  readiness
 
 	log     *slog.Logger
 	level   slog.LevelVar
-	signals chan os.Signal
+	signals <-chan os.Signal
 	node    *node.Node
 }
 
@@ -94,16 +96,17 @@ func (b *broker) run(ctx context.Context, errs io.Writer) error {
 	b.openLog(errs)
 	// Signals count from here on: one that comes while the data directory is
 	// recovered stops the broker as well.
-	b.signals = make(chan os.Signal, 4)
-	signal.Notify(b.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(b.signals)
+	signals, stop := listen(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	b.signals = signals
+	defer b.ready.forget()
 	if err := b.start(ctx); err != nil {
 		return startTrouble(err, b.cfg)
 	}
 	if b.node == nil {
 		return nil // told to stop before anything was served
 	}
-	if err := b.announce(); err != nil {
+	if err := b.ready.tell(b.node.Addr()); err != nil {
 		return errors.Join(err, b.stop(ctx))
 	}
 	for {
@@ -142,6 +145,12 @@ func (b *broker) setLevel() {
 // start checks what can be checked beforehand and starts the node. Without an
 // error and without a node it was told to stop.
 func (b *broker) start(ctx context.Context) error {
+	if err := b.ready.prepare(); err != nil {
+		return err
+	}
+	if err := checkHost(ctx, b.cfg); err != nil {
+		return err
+	}
 	if err := checkListen(b.cfg); err != nil {
 		return err
 	}
@@ -271,29 +280,6 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 		AutoCreate: c.AutoCreate, DefaultPartitions: c.Partitions, ShutdownTimeout: c.ShutdownTimeout,
 		Version: version, Log: b.log,
 	}
-}
-
-// announce tells whoever waits for it that clients can connect, and where.
-func (b *broker) announce() error {
-	line := []byte(b.node.Addr() + "\n")
-	if b.readyFile != "" {
-		// Whoever sees the file sees all of it.
-		part := b.readyFile + ".part"
-		if err := os.WriteFile(part, line, 0o644); err != nil {
-			return fmt.Errorf("--ready-file: %w", err)
-		}
-		if err := os.Rename(part, b.readyFile); err != nil {
-			return fmt.Errorf("--ready-file: %w", err)
-		}
-	}
-	if b.readyFD >= 0 {
-		f := os.NewFile(uintptr(b.readyFD), "ready-fd")
-		_, err := f.Write(line)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("--ready-fd %d: %w", b.readyFD, err)
-		}
-	}
-	return nil
 }
 
 // reload puts those changed settings into force that can be.

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
@@ -18,6 +21,30 @@ import (
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 )
+
+// lookupPatience bounds the look-up of the host to listen on.
+const lookupPatience = 5 * time.Second
+
+// checkHost refuses a host to listen on that nobody knows.
+func checkHost(ctx context.Context, c *settings.Config) error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil || host == "" || host == "localhost" {
+		return nil // for checkListen to judge
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err == nil && len(found) == 0 {
+		err = errors.New("no such host") // as for .onion
+	}
+	if err != nil {
+		return fmt.Errorf("the host of %s is not known (%s: %w); name an address of this machine with --listen", c.Listen, c.Where(settings.Listen), err)
+	}
+	return nil
+}
 
 // checkListen refuses addresses that other machines can reach, unless told.
 func checkListen(c *settings.Config) error {

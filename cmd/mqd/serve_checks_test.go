@@ -45,6 +45,21 @@ func TestOnlyThisMachineIsListenedToUnlessTold(t *testing.T) {
 	}
 }
 
+func TestAHostThatIsNotKnownIsSaidFirst(t *testing.T) {
+	clearEnv(t)
+	for _, host := range []string{"nosuch.onion", "no host"} { // nobody is asked for these
+		_, errs, status := execute("serve", "--data-dir", filepath.Join(t.TempDir(), "d"), "--listen", host+":99")
+		if status != 1 || !strings.HasPrefix(errs, "mqd: the host of "+host+":99 is not known (flag --listen: ") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("status %d, %s", status, errs)
+		}
+	}
+	for _, addr := range []string{"127.0.0.1:1", "[::1]:1", "[fe80::1%lo]:1", ":1", "localhost:1", "nonsense"} {
+		if err := checkHost(t.Context(), configure(t, settings.Listen, addr)); err != nil {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
 func TestADirectoryOfSomethingElseIsNotTaken(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string) {

@@ -16,7 +16,7 @@ import (
 
 // filterVar has the test binary forbid itself io_uring, with the error given as a
 // number or filterKills, and become the command in its arguments.
-const filterVar = "MQD_CLI_TEST_FILTER"
+const filterVar = "TEST_FILTER_OF_MQD"
 
 // filterKills has the kernel kill who uses io_uring.
 const filterKills = "kill"

@@ -2,6 +2,6 @@
 
 package cli
 
-const filterVar = "MQD_CLI_TEST_FILTER"
+const filterVar = "TEST_FILTER_OF_MQD"
 
 func runFiltered(string, []string) {}

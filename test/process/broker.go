@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,7 +66,7 @@ func Start(c Config) (*Broker, error) {
 		cmd:   exec.Command(c.Binary, append(args, c.Args...)...),
 		ready: make(chan readiness, 1), done: make(chan struct{}), log: &tail{to: c.Log},
 	}
-	b.cmd.Env = append(os.Environ(), c.Env...)
+	b.cmd.Env = append(environment(), c.Env...)
 	b.cmd.Stderr = b.log
 	b.cmd.ExtraFiles = []*os.File{write}
 	b.cmd.SysProcAttr = Attributes()
@@ -96,6 +97,15 @@ func (b *Broker) launch() error {
 		}
 	}()
 	return <-started
+}
+
+// environment is this process's, without the names that tests give to themselves: a
+// broker refuses what looks like a setting and is none. Settings have two underscores.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return strings.HasPrefix(name, "MQD_") && !strings.Contains(name, "__")
+	})
 }
 
 func hasFlag(args []string, name string) bool {

@@ -43,6 +43,8 @@ func Binary(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() {
 		if built.path = os.Getenv(BinaryVar); built.path != "" {
+			// The program refuses variables of its own that mean nothing to it.
+			_ = os.Unsetenv(BinaryVar) // a name that can be set can be unset
 			built.path, built.err = filepath.Abs(built.path)
 			return
 		}

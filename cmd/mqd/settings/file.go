@@ -47,7 +47,7 @@ func parseFile(path string, r io.Reader) (Layer, error) {
 	case errors.Is(err, io.EOF):
 		return p.layer, nil // nothing in it
 	case err != nil:
-		return nil, fmt.Errorf("%s:%s", path, yamlProblem(err))
+		return nil, fmt.Errorf("%s:%s", path, yamlProblem(err, string(data)))
 	}
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
 		p.fail(&second, "a second document; a configuration is one")
@@ -57,8 +57,16 @@ func parseFile(path string, r io.Reader) (Layer, error) {
 }
 
 // yamlProblem is the parser's error as what follows the name of the file.
-func yamlProblem(err error) string {
+func yamlProblem(err error, data string) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	// The parser names neither tabs nor, always, their line.
+	number := 0
+	for line := range strings.Lines(data) {
+		number++
+		if indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; strings.Contains(indent, "\t") && strings.TrimSpace(line) != "" {
+			return fmt.Sprintf("%d: a tab before %.40q; lines are indented with spaces, tabs cannot", number, strings.TrimSpace(line))
+		}
+	}
 	if line, ok := strings.CutPrefix(text, "line "); ok {
 		return line
 	}

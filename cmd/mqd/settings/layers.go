@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,9 +13,20 @@ import (
 // EnvPrefix begins every environment variable of the program.
 const EnvPrefix = "MQD_"
 
+// Environment variables that are no settings.
+const (
+	// ConfigVar names the configuration file.
+	ConfigVar = EnvPrefix + "CONFIG"
+	// ServerVar names the broker that the other verbs talk to.
+	ServerVar = EnvPrefix + "SERVER"
+)
+
+// serviceLink matches what Kubernetes puts into the environment of every container
+// beside a service whose name is mqd or begins with mqd-.
+var serviceLink = regexp.MustCompile(`^MQD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
 // keyDelim is between section and key in a setting's name, envDelim in its
-// environment variable. Variables without it are no settings, so that what
-// container platforms put into the environment does no harm.
+// environment variable.
 const (
 	keyDelim = "."
 	envDelim = "__"
@@ -103,17 +115,22 @@ func Merge(layers ...Layer) (*Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// FromEnv takes settings from an environment, "NAME=text" each.
+// FromEnv takes settings from an environment, "NAME=text" each. Variables of the
+// program that mean nothing are errors.
 func FromEnv(environ []string) (Layer, error) {
 	l := Layer{}
 	var errs []error
 	all := Table()
 	for _, pair := range environ {
 		variable, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(variable, EnvPrefix) || !strings.Contains(variable, envDelim) {
+		if !strings.HasPrefix(variable, EnvPrefix) || variable == ConfigVar || variable == ServerVar || serviceLink.MatchString(variable) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(s Setting) bool { return s.Env() == variable })
+		if i < 0 && !strings.Contains(variable, envDelim) {
+			errs = append(errs, unknownVariable(variable))
+			continue
+		}
 		if i < 0 {
 			name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, EnvPrefix), envDelim, keyDelim))
 			errs = append(errs, fmt.Errorf("environment variable %s: %w", variable, unknown(name)))
@@ -127,17 +144,39 @@ func FromEnv(environ []string) (Layer, error) {
 // unknown is the error of a name that is in no row of the table. It offers
 // the nearest one.
 func unknown(name string) error {
-	all := Table()
-	best, least := "", len(name)/3+1
-	for i := range all {
-		if d := distance(name, all[i].Name); d < least {
-			best, least = all[i].Name, d
-		}
+	var names []string
+	for _, s := range Table() {
+		names = append(names, s.Name)
 	}
+	best := Nearest(name, names)
 	if best == "" {
 		return fmt.Errorf("there is no setting %q; \"mqd config print\" lists all", name)
 	}
 	return fmt.Errorf("there is no setting %q; did you mean %q?", name, best)
+}
+
+// unknownVariable is the error of a variable that has no section and key.
+func unknownVariable(variable string) error {
+	names := []string{ConfigVar, ServerVar}
+	for _, s := range Table() {
+		names = append(names, s.Env())
+	}
+	if best := Nearest(variable, names); best != "" {
+		return fmt.Errorf("environment variable %s means nothing; did you mean %s?", variable, best)
+	}
+	return fmt.Errorf("environment variable %s means nothing; settings are %sSECTION__KEY, with two underscores between, and \"mqd config print\" lists them", variable, EnvPrefix)
+}
+
+// Nearest is the one of names that name may have been meant to be, "" for none: less
+// than every third character differs.
+func Nearest(name string, names []string) string {
+	best, least := "", len(name)/3+1
+	for _, candidate := range names {
+		if d := distance(name, candidate); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
 }
 
 // distance is the number of characters to insert, delete or replace that turns a

@@ -150,6 +150,29 @@ func TestUnknownEnvironmentVariablesOfSettingsAreErrors(t *testing.T) {
 	}
 }
 
+func TestVariablesThatMeanNothingAreErrors(t *testing.T) {
+	for variable, want := range map[string]string{
+		"MQD_SHARD_COUNT":  "means nothing; did you mean MQD_SHARD__COUNT?",
+		"MQD_JOURNAL_SIZE": "means nothing; did you mean MQD_JOURNAL__SIZE?",
+		"MQD_SERVR":        "means nothing; did you mean MQD_SERVER?",
+		"MQD_CONF":         "means nothing; did you mean MQD_CONFIG?",
+		"MQD_WHATEVER":     "means nothing; settings are MQD_SECTION__KEY",
+		"MQD_":             "means nothing",
+	} {
+		_, err := FromEnv([]string{variable + "=1"})
+		if err == nil || !strings.HasPrefix(err.Error(), "environment variable "+variable+" "+want) {
+			t.Errorf("%s: %v, want %s", variable, err, want)
+		}
+	}
+	// What Kubernetes sets beside services mqd and mqd-client-0, and names of others.
+	links := []string{"MQD_SERVICE_HOST=10.0.0.1", "MQD_SERVICE_PORT=7878", "MQD_SERVICE_PORT_CLIENTS=7878", "MQD_PORT=tcp://10.0.0.1:7878",
+		"MQD_PORT_7878_TCP=x", "MQD_PORT_7878_TCP_PROTO=tcp", "MQD_PORT_7878_TCP_PORT=7878", "MQD_PORT_7878_TCP_ADDR=x",
+		"MQD_CLIENT_0_SERVICE_HOST=x", "MQD_CLIENT_0_PORT_53_UDP=x", "MQD_CONFIG=f", "MQD_SERVER=a:1", "MQDX=1"}
+	if l, err := FromEnv(links); err != nil || len(l) != 0 {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
 func TestDistanceCountsSingleChanges(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// echo is how soon an equal signal is the same wish again: timeout(1) sends one to
+// the process and one to its group, a terminal and a supervisor may both pass one on.
+const echo = 100 * time.Millisecond
+
+// repeats tells signals that only repeat the last one. SIGHUP never does: each asks
+// for the configuration as it is then.
+type repeats struct {
+	last os.Signal
+	at   time.Time
+}
+
+// again reports whether a signal that comes now is the last one's echo.
+func (r *repeats) again(sig os.Signal, now time.Time) bool {
+	if sig == syscall.SIGHUP {
+		return false
+	}
+	if sig == r.last && now.Sub(r.at) < echo {
+		return true
+	}
+	r.last, r.at = sig, now
+	return false
+}
+
+// listen delivers signals, but for echoes, until stop is called.
+func listen(sigs ...os.Signal) (signals <-chan os.Signal, stop func()) {
+	const room = 4
+	raw, out, done := make(chan os.Signal, room), make(chan os.Signal, room), make(chan struct{})
+	signal.Notify(raw, sigs...)
+	go func() {
+		var r repeats
+		for {
+			select {
+			case sig := <-raw:
+				if r.again(sig, time.Now()) {
+					continue
+				}
+				select {
+				case out <- sig:
+				default: // as many are waiting as can matter
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return out, func() {
+		signal.Stop(raw)
+		close(done)
+	}
+}
+
+// onInterrupt has the first SIGINT or SIGTERM cancel with errInterrupted; the
+// next one ends the program as always. The result undoes it.
+func onInterrupt(cancel context.CancelCauseFunc) (undo func()) {
+	signals, stop := listen(os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer stop()
+		select {
+		case <-signals:
+			cancel(errInterrupted)
+		case <-done:
+			return
+		}
+		select {
+		case sig := <-signals:
+			signal.Reset(sig)
+			if p, err := os.FindProcess(os.Getpid()); err != nil || p.Signal(sig) != nil {
+				os.Exit(1)
+			}
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
+}
