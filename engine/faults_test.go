@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,13 +20,27 @@ import (
 // A segment in the middle is gone: what stood before and behind it is served, a fetch
 // within says where to go on, and appends go on at the end.
 func TestASegmentMissingInTheMiddleCostsWhatItHeld(t *testing.T) {
+	for name, index := range map[string]bool{"the log": true, "the log and its index": false} {
+		t.Run(name, func(t *testing.T) { mustMissTheMiddle(t, index) })
+	}
+}
+
+func mustMissTheMiddle(t *testing.T, index bool) {
+	t.Helper()
 	r, id, sent := threeSegments(t)
 	p := r.part(id, 0)
 	from, to := p.first.next.base, p.first.next.next.base
 	path := p.logPath(p.first.next)
 	r.w.Kill()
 	r.remove(path)
+	if !index {
+		r.remove(strings.TrimSuffix(path, "log") + "index")
+	}
 	r.start()
+	want := fmt.Sprintf("no segment for offsets %d to %d", from, to-1)
+	if said := strings.Join(r.log, "\n"); strings.Count(said, "LOSS DETECTED") != 1 || !strings.Contains(said, want) {
+		t.Fatalf("reported %q, expected %q once", said, want)
+	}
 	p = r.part(id, 0)
 	if p.LogStart() != 0 {
 		t.Fatalf("the log start moved to %d", p.LogStart())

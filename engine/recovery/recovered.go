@@ -67,20 +67,41 @@ func (r *recovery) segments(p *replayed, st *PartitionState) error {
 			Expected: fmt.Sprintf("a segment of %d bytes", p.seg.Size), Found: "no file",
 		}
 	}
-	if len(st.Segments) > 0 {
-		r.missing(p, st.LogStart, st.Segments[0].Base)
+	start := st.LogStart
+	for i := range st.Segments {
+		r.missing(p, start, st.Segments[i].Base)
+		if i+1 < len(st.Segments) {
+			start = r.endOf(p, &st.Segments[i], st.Segments[i+1].Base, l.Lost)
+		}
 	}
 	return nil
 }
 
-// missing reports that the oldest segments are gone, if the first one there is
-// begins at offset first. The log start stays where it was: a fetch below first is
-// answered with an error. Gaps between segments show when they are read.
+// missing reports that segments are gone, if the one behind them begins at offset first
+// and the one before them ends at start. The log start stays where it was: a fetch below
+// first is answered with an error.
 func (r *recovery) missing(p *replayed, start, first int64) {
 	if first > start && !p.rec.Epochs.AllowsGap(start, first) {
+		r.out.Stats.Losses++
 		r.opts.Report("LOSS DETECTED: topic %s partition %d: no segment for offsets %d to %d",
 			p.info.Name, p.key.Partition, start, first-1)
 	}
+}
+
+// endOf is where a segment ends, whose successor begins at next: as its index says, or
+// where an index begins whose log is gone. Without either it is taken for whole, and what
+// is missing shows when it is read: a start reads no logs.
+func (r *recovery) endOf(p *replayed, s *SegmentState, next int64, lost []segment.File) int64 {
+	id := segment.ID{Topic: p.key.Topic, Partition: uint32(p.key.Partition), Base: s.Base}
+	if end, ok := segment.SealedEnd(r.fs, p.dir, id, s.Size); ok {
+		return end
+	}
+	for _, f := range lost {
+		if f.Base > s.Base && f.Base < next && f.IndexBytes > 0 {
+			return f.Base
+		}
+	}
+	return next
 }
 
 // readLog reads a partition's batches from the one that contains offset from on.

@@ -1,0 +1,41 @@
+package segment
+
+import (
+	"path/filepath"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
+
+// SealedEnd is the offset behind the last batch of a sealed segment of logBytes bytes, as
+// its index in the directory dir has it. It reads the index's first and last bytes and
+// nothing of the log, and reports false if there is any doubt.
+func SealedEnd(fs aio.FS, dir string, id ID, logBytes int64) (next int64, ok bool) {
+	f, err := fs.Open(filepath.Join(dir, id.IndexName()), 0)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = f.Close() }() // read only: nothing can be lost
+	size, err := f.Size()
+	if err != nil || size < headerBytes+footerBytes {
+		return 0, false
+	}
+	var head [headerBytes]byte
+	var foot [footerBytes]byte
+	for _, part := range []struct {
+		b  []byte
+		at int64
+	}{{head[:], 0}, {foot[:], size - footerBytes}} {
+		if _, err := f.ReadAt(part.b, part.at); err != nil {
+			return 0, false
+		}
+	}
+	h, err := decodeHeader(head[:], id)
+	if err != nil {
+		return 0, false
+	}
+	e, err := decodeFooter(foot[:], size-footerBytes, h.crc)
+	if err != nil || e.sealed.LogBytes != logBytes || e.first != id.Base {
+		return 0, false
+	}
+	return e.next, true
+}
