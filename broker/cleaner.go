@@ -2,10 +2,12 @@ package broker
 
 import (
 	"path/filepath"
+	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/engine/shard"
 )
 
 // cleanStep says what the cleaner waits for.
@@ -17,6 +19,13 @@ const (
 	cleanSync              // that is durable
 	cleanRemove            // it goes
 	cleanSyncEnd           // that is durable too
+)
+
+// On a full disk a step that finds no space is tried again after the ballast has been
+// given up, or somebody has made room: so many times, with pauses of so long.
+const (
+	cleanTries = 50
+	cleanPause = 200 * time.Millisecond
 )
 
 // cleaner removes the directories of deleted topics, one after another, in the
@@ -32,13 +41,15 @@ type cleaner struct {
 	queue  []string // directories
 	step   cleanStep
 	op     aio.FileOp
+	timer  shard.Timer
+	tries  int   // of the step for lack of space
 	left   int   // of those queued at the start
 	before int64 // the catalog's next offset at the start
 	failed bool  // one of those queued at the start is left
 }
 
 func (c *cleaner) init(k *keeper) {
-	c.k = k
+	c.k, c.timer.Owner = k, c
 	c.before = k.state.Next()
 	for _, t := range k.state.Tombstones() {
 		c.queue = append(c.queue, layout.TopicDir(k.b.node.opts.Dir, t.Name, t.ID))
@@ -72,6 +83,12 @@ func (c *cleaner) begin(step cleanStep, op aio.FileOp) {
 // CompleteFile goes on.
 func (c *cleaner) CompleteFile(op *aio.FileOp) {
 	dir := c.queue[0]
+	if c.mayTryAgain(op.Err) {
+		c.tries++
+		c.k.b.store.ReleaseBallast()
+		c.k.b.loop.Arm(&c.timer, c.k.b.loop.Now()+int64(cleanPause))
+		return
+	}
 	if op.Err != nil {
 		// A topic without a record never had a directory.
 		missing := c.step == cleanRename && aio.IsNotExist(op.Err)
@@ -95,9 +112,20 @@ func (c *cleaner) CompleteFile(op *aio.FileOp) {
 	}
 }
 
+// mayTryAgain reports whether a step found no space and is tried again. What did not
+// become durable is not.
+func (c *cleaner) mayTryAgain(err error) bool {
+	return aio.IsNoSpace(err) && (c.step == cleanRename || c.step == cleanRemove) && c.tries < cleanTries
+}
+
+// Fire tries a step again.
+func (c *cleaner) Fire(*shard.Timer, int64) {
+	c.begin(c.step, aio.FileOp{Kind: c.op.Kind, Path: c.op.Path, Path2: c.op.Path2})
+}
+
 // done ends the work on a directory.
 func (c *cleaner) done(gone bool) {
-	c.step = cleanIdle
+	c.step, c.tries = cleanIdle, 0
 	c.queue[0] = ""
 	c.queue = c.queue[1:]
 	if c.left > 0 {

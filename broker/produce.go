@@ -162,6 +162,9 @@ func (b *Shard) tryAppend(r *Produce) bool {
 	case nil:
 	case engine.ErrBusy:
 		return false
+	case engine.ErrDiskFull:
+		r.Code, r.Message = Busy, helpDiskFull
+		b.settle(r)
 	default:
 		r.fail(err)
 		b.settle(r)

@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/tally"
 )
 
 // Append is one batch on its way into a partition. The caller owns it and keeps
@@ -61,7 +62,7 @@ func (s *Store) Append(a *Append) error {
 	}
 	last, ok := p.room(n, a.Urgent)
 	if !ok {
-		return s.busy(busyMemory)
+		return s.busy(tally.Memory)
 	}
 	a.Base, a.AppendTime = p.next, s.appendTime()
 	batch.Stamp(a.Batch, a.Base, int32(s.opts.Term))
@@ -107,17 +108,19 @@ func (s *Store) admit(p *Partition, a *Append) error {
 		return ErrClassTooWeak
 	case len(a.Batch) > p.cfg.MaxBatch:
 		return ErrTooLarge
+	case !a.Urgent && (s.opts.Ballast.Missing() || s.noSpace.Is(s.loop.Now()) && s.opts.Ballast.Spent(s.chunks.unwritten())):
+		return s.busy(tally.Disk)
 	case s.pendingFull() || p.class == ClassMemory && s.memoryFull():
-		return s.busy(busyPending)
+		return s.busy(tally.Pending)
 	case !a.Urgent && s.slow():
-		return s.busy(busySlow)
+		return s.busy(tally.Slow)
 	}
 	if p.class == ClassFlushed {
 		return nil
 	}
 	if end := p.next + int64(a.Header.Count); end > p.reserve {
 		s.wantReservation(p)
-		return s.busy(busyReservation)
+		return s.busy(tally.Reservation)
 	} else if p.reserve-end < s.opts.ReserveOffsets/2 {
 		s.wantReservation(p)
 	}

@@ -208,6 +208,8 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 		if !layout.MayPass(op.Err) {
 			s.deviceFailed.Store(true)
 			s.fail(op.Err)
+		} else if aio.IsNoSpace(op.Err) {
+			s.opts.Ballast.Release()
 		}
 		c.target = 0
 		c.reserve = len(granted) > 0

@@ -11,6 +11,8 @@ var (
 	// ErrBusy: memory or journal are full at the moment; try again after room
 	// has been made. Never shown to clients as it is.
 	ErrBusy = errors.New("no room at the moment")
+	// ErrDiskFull: there is no room, and will not be before the disk has some.
+	ErrDiskFull = errors.New("no room: the disk is full")
 	// ErrStorage: the log has failed; it acknowledges nothing until it is
 	// opened again.
 	ErrStorage = errors.New("storage failed")

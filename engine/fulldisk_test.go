@@ -1,9 +1,15 @@
 package engine
 
 import (
+	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/ballast"
 )
 
 // fillUp appends to p, on a disk without space, until nothing has been taken for a
@@ -17,7 +23,7 @@ func (r *rig) fillUp(p *Partition, n, size int) {
 		switch err := p.store.Append(&a.Append); err {
 		case nil:
 			refused = 0
-		case ErrBusy:
+		case ErrBusy, ErrDiskFull:
 			refused++
 		default:
 			r.t.Fatal(err)
@@ -56,7 +62,7 @@ func TestUrgentAppendsFindRoomOnAFullDisk(t *testing.T) {
 			a := &produced{}
 			a.Part, a.Batch, a.Owner = other, testBatch(t, 1, 100), a
 			a.Header = mustCheck(t, a.Batch)
-			if err := other.store.Append(&a.Append); err != ErrBusy {
+			if err := other.store.Append(&a.Append); err != ErrDiskFull {
 				t.Fatalf("an append that is not urgent: %v", err)
 			}
 			a.Urgent = true
@@ -117,4 +123,84 @@ func TestAFullDiskIsTold(t *testing.T) {
 	if strings.Count(said, "disk full true") != 1 || strings.Count(said, "disk full false") != 1 {
 		t.Fatalf("told: %s", said)
 	}
+}
+
+func (r *rig) free() int64 {
+	r.t.Helper()
+	info, err := r.w.FS().Stat(rigDir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return info.FreeBytes
+}
+
+// leave makes the disk so small that n bytes of it are free.
+func (r *rig) leave(n int64) {
+	r.t.Helper()
+	info, err := r.w.FS().Stat(rigDir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.w.SetCapacity(rigDir, info.TotalBytes-info.FreeBytes+n); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Room for a segment was asked for in doubling steps alone: what was less than a step
+// was used by nobody, or, on filesystems that keep the part that they have found, lost
+// to all other segments, while acknowledged batches found no room.
+func TestTheRestOfADiskIsUsedInSmallSteps(t *testing.T) {
+	r := newRig(t, rigOptions{journal: 1 << 20, chunks: 8 << 20})
+	p := r.part(r.topic(1, ClassFlushed), 0)
+	r.leave(3 << 20)
+	r.fillUp(p, 8, 400)
+	if free := r.free(); free >= 256<<10 {
+		t.Fatalf("%d bytes are left, and nothing is taken", free)
+	}
+}
+
+// Producers that waited when the disk was found full waited on, until somebody looked
+// whether their time was over.
+func TestNobodyWaitsForAFullDisk(t *testing.T) {
+	r := newRig(t, rigOptions{journal: 1 << 20, chunks: 8 << 20})
+	p := r.part(r.topic(1, ClassFlushed), 0)
+	r.full()
+	r.fillUp(p, 8, 400)
+	a := &produced{}
+	a.Part, a.Batch, a.Owner = p, testBatch(t, 8, 400), a
+	a.Header = mustCheck(t, a.Batch)
+	if err := p.store.Append(&a.Append); err != ErrDiskFull || p.store.Starved() {
+		t.Fatalf("%v; the next one would wait: %v", err, p.store.Starved())
+	}
+}
+
+// A start on a full disk has the ballast and what segments have allocated in advance. What
+// had been acknowledged and was in the journal alone did not fit where others had room.
+func TestAStartOnAFullDiskTakesBackWhatIsAllocatedInAdvance(t *testing.T) {
+	r := newRig(t, rigOptions{journal: 1 << 20, chunks: 8 << 20})
+	id := r.topic(1, ClassFlushed)
+	p, q := r.part(id, 0), r.part(id, 1)
+	var kept, late []*produced
+	for range 100 {
+		kept = append(kept, r.sendWait(p, 4, 800))
+	}
+	r.checkpointAll()
+	late = append(late, r.sendWait(q, 1, 100))
+	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Allocates, Path: q.logPath(q.active)}, Times: sim.Always, Err: syscall.ENOSPC})
+	for range 50 {
+		late = append(late, r.sendWait(q, 4, 800))
+	}
+	r.w.Kill()
+	full.End()
+	f, err := r.w.FS().Open(rigDir+"/"+ballast.Name, aio.OpenWrite|aio.OpenCreate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Allocate(0, 64<<10), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r.leave(0)
+	r.start()
+	r.mustHold(r.part(id, 0), kept)
+	r.mustHold(r.part(id, 1), late)
 }

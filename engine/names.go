@@ -1,8 +1,11 @@
 package engine
 
-import "github.com/mqd-broker/mqd/engine/layout"
+import (
+	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/tally"
+)
 
-// The names of package layout that callers of the engine need.
+// The names of packages layout and tally that callers of the engine need.
 type (
 	// TopicID names a topic for life.
 	TopicID = layout.TopicID
@@ -14,6 +17,10 @@ type (
 	PartitionConfig = layout.PartitionConfig
 	// CorruptError says where stored data does not check.
 	CorruptError = layout.CorruptError
+	// StoreStats are a store's counters.
+	StoreStats = tally.Stats
+	// Usage is what a store holds at the moment.
+	Usage = tally.Usage
 )
 
 // The durability classes.
@@ -33,11 +40,5 @@ const (
 // CatalogTopic is the id of the catalog's topic.
 var CatalogTopic = layout.CatalogTopic
 
-// ParseClass is layout.ParseClass.
-func ParseClass(s string) (Class, error) { return layout.ParseClass(s) }
-
 // SlotOf is layout.SlotOf.
 func SlotOf(k Key, slots int) uint16 { return layout.SlotOf(k, slots) }
-
-// Assignment is layout.Assignment.
-func Assignment(slots, shards int) []uint16 { return layout.Assignment(slots, shards) }

@@ -5,7 +5,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/slab"
-	"github.com/mqd-broker/mqd/internal/invariant"
+	"github.com/mqd-broker/mqd/engine/tally"
 )
 
 // Pressure on producers. Nothing grows: what does not fit is refused with ErrBusy,
@@ -32,38 +32,21 @@ const (
 // own of a block and what does not fit beside the header.
 const tailCost = 2 * aio.BlockSize
 
-// busyCause says what an append was refused for.
-type busyCause uint8
-
-const (
-	busyMemory busyCause = iota
-	busyJournal
-	busyPending
-	busyReservation
-	busySlow
-)
-
-func (s *Store) busy(cause busyCause) error {
+func (s *Store) busy(cause tally.Cause) error {
+	s.stats.Refused(cause)
 	switch cause {
-	case busyMemory:
+	case tally.Memory:
 		// What fills the memory may be partial blocks, which nothing but a
 		// checkpoint brings to the files.
-		s.stats.BusyMemory++
 		s.memoryDue = s.memoryDue || s.memory.Len() > 0
 		if s.memory.Len() == 0 && s.dirty.Len() > 0 {
 			s.checkpoint.pressed = true
 		}
-	case busyJournal:
-		s.stats.BusyJournal++
+	case tally.Journal:
 		s.checkpoint.pressed = s.checkpoint.pressed || s.tailsPress()
-	case busyPending:
-		s.stats.BusyPending++
-	case busyReservation:
-		s.stats.BusyReservation++
-	case busySlow:
-		s.stats.BusySlow++
-	default:
-		invariant.Violated("engine: a refusal has a known cause")
+	}
+	if cause.OfSpace() && s.DiskFull() {
+		return ErrDiskFull // nobody waits for that
 	}
 	s.starved = true
 	return ErrBusy
@@ -72,7 +55,7 @@ func (s *Store) busy(cause busyCause) error {
 // journalRefused turns a refusal of the journal into one of the store.
 func (s *Store) journalRefused(err error) error {
 	if err == journal.ErrFull {
-		return s.busy(busyJournal)
+		return s.busy(tally.Journal)
 	}
 	if s.failed != nil {
 		return s.failed

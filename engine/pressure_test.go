@@ -17,7 +17,7 @@ func (r *rig) tryUntilRefused(p *Partition, n, size, most int) (sent []*produced
 		switch err := p.store.Append(&a.Append); err {
 		case nil:
 			sent = append(sent, a)
-		case ErrBusy:
+		case ErrBusy, ErrDiskFull:
 			if p.store.Stats().BusyJournal > 0 {
 				return sent, a
 			}

@@ -294,7 +294,7 @@ func (r *rig) send(p *Partition, n, size int) *produced {
 	}
 	r.until("room", func() bool {
 		err := p.store.Append(&a.Append)
-		if err != nil && err != ErrBusy {
+		if err != nil && err != ErrBusy && err != ErrDiskFull {
 			r.t.Fatalf("append: %v", err)
 		}
 		return err == nil

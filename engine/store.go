@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/ballast"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/engine/flushwindow"
@@ -133,6 +134,7 @@ type StoreOptions struct {
 	// DeviceFailed is shared by all stores on one device: a failed flush of one
 	// stops the acknowledgements of all.
 	DeviceFailed *atomic.Bool
+	Ballast      *ballast.Ballast // of the data directory, shared as well; nil: there is none
 	Events       Events
 }
 
@@ -147,21 +149,6 @@ type Events interface {
 	// DiskFull: the filesystem has no space for segments, with the error that says
 	// so, or has some again.
 	DiskFull(shard int, full bool, err error)
-}
-
-// StoreStats are a store's counters, written by the loop alone.
-type StoreStats struct {
-	AppendedBatches, AppendedBytes uint64
-	BusyMemory, BusyJournal        uint64
-	BusyPending, BusyReservation   uint64
-	BusySlow                       uint64
-	TailEntries, SegmentBytes      uint64
-	SegmentWrites, SegmentFlushes  uint64
-	ColdReads, CorruptReads        uint64
-	ReadErrors, WriteErrors        uint64
-	SealedSegments, SealErrors     uint64
-	IndexErrors, Verifications     uint64
-	Checkpoints                    uint64
 }
 
 func (o StoreOptions) withDefaults() StoreOptions {
@@ -293,16 +280,6 @@ type wakeTimer struct{}
 
 // Fire does nothing; Finish follows.
 func (wakeTimer) Fire(*shard.Timer, int64) {}
-
-// Usage is what a store holds at the moment.
-type Usage struct {
-	ChunkBytes, ChunkLimit     int64 // memory of the newest bytes
-	PinnedPieces, WaitingReads int
-	PendingAppends             int
-	DirtyPartitions            int
-	OpenFiles                  int
-	MemoryBytes                int64 // of class memory that waits for the journal
-}
 
 // Usage returns what the store holds.
 func (s *Store) Usage() Usage {

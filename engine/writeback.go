@@ -103,7 +103,18 @@ func (s *Store) writeback(now int64) {
 
 // DiskFull reports whether the disk has lately had no space for segments: what is
 // refused for lack of room is refused for that.
-func (s *Store) DiskFull() bool { return s.noSpace.Is(s.loop.Now()) }
+func (s *Store) DiskFull() bool { return s.opts.Ballast.Missing() || s.noSpace.Is(s.loop.Now()) }
+
+// ReleaseBallast has room made for what makes more.
+func (s *Store) ReleaseBallast() { s.opts.Ballast.Release() }
+
+// foundFull notes that there was no space for a segment.
+func (s *Store) foundFull(err error) {
+	if s.noSpace.Found(s.loop.Now()) {
+		s.opts.Events.DiskFull(s.opts.Shard, true, err)
+		s.roomMade() // those who wait for room need not
+	}
+}
 
 // writingBack reports whether writers are at work or have work.
 func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.Len() > 0 }
@@ -193,8 +204,8 @@ func (s *Store) writerDone(w *writer, p *Partition, err error) {
 	}
 	s.consider(p)
 	s.fullDisk = err != nil && aio.IsNoSpace(err)
-	if s.fullDisk && s.noSpace.Found(s.loop.Now()) {
-		s.opts.Events.DiskFull(s.opts.Shard, true, err)
+	if s.fullDisk {
+		s.foundFull(err)
 	}
 	if err != nil {
 		s.writeAfter = s.loop.Now() + int64(writeRetry)

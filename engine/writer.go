@@ -19,6 +19,7 @@ const (
 	writeMkdir              // the topic's directory, then the partition's
 	writeOpen               // the segment's file
 	writeAllocate           // room in it
+	writeGiveBack           // what of it could be had, when all could not
 	writeFill               // the bytes of the first block that are only in the file
 	writeTail               // the journal to hold the block that is rewritten
 	writeData               // a piece
@@ -133,18 +134,34 @@ func (w *writer) segmentOpen(err error) {
 	}
 	need := roundUp(w.target, aio.BlockSize)
 	if w.seg.allocated < need {
-		w.step = writeAllocate
-		grown := segment.NextAllocation(w.seg.allocated, need, w.p.cfg.SegmentBytes)
-		w.fileOp(aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file, Off: 0, Len: grown})
+		w.allocate(segment.NextAllocation(w.seg.allocated, need, w.p.cfg.SegmentBytes))
 		return
 	}
 	w.data()
 }
 
+func (w *writer) allocate(size int64) {
+	w.step = writeAllocate
+	w.fileOp(aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file, Off: 0, Len: size})
+}
+
+// fileFailed goes on after a file operation that has failed. Where there is no space to
+// spare there may be some for what is there.
+func (w *writer) fileFailed(op *aio.FileOp) {
+	need := roundUp(w.target, aio.BlockSize)
+	if w.step != writeAllocate || !aio.IsNoSpace(op.Err) || op.Len <= need {
+		w.failed(op.Err)
+		return
+	}
+	w.s.foundFull(op.Err)
+	w.step = writeGiveBack
+	w.fileOp(aio.FileOp{Kind: aio.FileTruncate, File: w.seg.file, Len: w.seg.allocated})
+}
+
 // CompleteFile continues after a file operation.
 func (w *writer) CompleteFile(op *aio.FileOp) {
 	if op.Err != nil {
-		w.failed(op.Err)
+		w.fileFailed(op)
 		return
 	}
 	switch w.step {
@@ -158,6 +175,8 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 	case writeAllocate:
 		w.seg.allocated = op.Len
 		w.data()
+	case writeGiveBack:
+		w.allocate(roundUp(w.target, aio.BlockSize))
 	case writeFlush:
 		w.step = writeSyncDir
 		w.fileOp(aio.FileOp{Kind: aio.FileSyncDir, Path: w.p.dir})

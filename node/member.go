@@ -199,6 +199,9 @@ func (s *member) Drain(now int64) int {
 		work++
 	}
 	work += s.broker.Drain(now) + s.conns.Drain(now)
+	if s.id == 0 {
+		s.n.keeper.Turn()
+	}
 	if s.ending != endingNot {
 		work += s.end(now)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/engine/ballast"
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/net/conn"
@@ -33,6 +34,8 @@ type Node struct {
 	topics   *broker.Topics
 	rec      *recovery.Recovered
 	device   deviceFlag
+	ballast  *ballast.Ballast
+	keeper   *ballast.Keeper // on the first shard's loop
 	addr     string
 	took     time.Duration
 
@@ -146,10 +149,17 @@ func (n *Node) all(f func(s *member) error) error {
 // restore makes the stores and the brokers of all shards. The brokers share the
 // node's state, so that they are made one after the other.
 func (n *Node) restore() error {
+	n.ballast, n.keeper = ballast.New(n.shards[0].loop, n.cfg.Dir, n.rec.Identity.TotalBytes, len(n.shards), (*events)(n))
 	if err := n.all((*member).openStore); err != nil {
 		return err
 	}
-	var err error
+	err := n.shards[0].do(func(*member) error {
+		n.keeper.Begin(n.rec.Stats.BallastReleased)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	if n.broker, err = broker.NewNode(n.brokerOptions(), n.rec, n.topics); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (n *Node) storeOptions(id int) engine.StoreOptions {
 	o := engine.StoreOptions{
 		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
 		ChunkBytes: n.cfg.shardCache(), IndexBytes: n.cfg.IndexBytes, OpenFiles: n.cfg.Files - otherFiles,
-		DeviceFailed: &n.device, Events: (*events)(n),
+		DeviceFailed: &n.device, Ballast: n.ballast, Events: (*events)(n),
 	}
 	if n.rec != nil {
 		o.Term, o.Node, o.Slots, o.Identity = n.rec.Term, n.rec.Node.ID, n.rec.Slots, n.rec.Identity
@@ -90,6 +90,22 @@ func (e *events) DiskFull(shard int, full bool, err error) {
 		return
 	}
 	e.log().Info("the disk has room again", "shard", shard)
+}
+
+// BallastMade implements ballast.Events.
+func (e *events) BallastMade(size int64) {
+	e.log().Info("ballast made again, producers are served", "bytes", size)
+}
+
+// BallastMissing implements ballast.Events.
+func (e *events) BallastMissing(size int64, err error) {
+	e.log().Error("disk full: the ballast has been given up, nothing is taken before there is room for it again; make room or delete topics",
+		"bytes", size, "error", err)
+}
+
+// BallastUnable implements ballast.Events.
+func (e *events) BallastUnable(err error) {
+	e.log().Warn("ballast not made: a start on a full disk may fail", "error", err)
 }
 
 // SnapshotFailed implements broker.Events.

@@ -85,6 +85,7 @@ type Stats struct {
 	Losses                    int   // ranges of offsets that were durable and are lost, or may be
 	Gaps                      int   // gaps recorded for classes memory and written
 	Orphans                   int   // files set aside
+	BallastReleased           bool  // the ballast file has been removed, to have room
 }
 
 // Recover makes a data directory whole: it reads every checkpoint and journal,
@@ -102,7 +103,7 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 		r.opts.Report = func(string, ...any) {}
 	}
 	steps := []func() error{
-		r.lockDir, r.readNode, r.readCheckpoints, r.scanJournals, r.agree,
+		r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.scanJournals, r.agree,
 		r.replayCatalog, r.replayRest, r.findLosses, r.makeDurable, r.closeGaps,
 		r.writeCheckpoints, r.removeStale,
 	}
@@ -131,6 +132,7 @@ type recovery struct {
 	parts     map[layout.Key]*replayed
 	pending   int64 // bytes that wait in parts
 	openFiles int
+	short     bool // the disk may have too little room
 	clean     bool // every checkpoint is of an orderly end
 	unlost    bool // the machine has been up since: written data is there
 }

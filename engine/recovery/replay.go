@@ -362,7 +362,7 @@ func (r *recovery) list(p *replayed) error {
 	for _, f := range l.Segments {
 		p.bases = append(p.bases, f.Base)
 	}
-	return nil
+	return r.cutTail(p, l.Segments)
 }
 
 func (r *recovery) openFile(p *replayed) error {
