@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client"
@@ -28,19 +29,23 @@ const (
 // report counts what a test has done.
 type report struct {
 	images, twice, messages, required   int
+	dirty                               int // images with something unflushed
 	kept, unflushed                     int
 	replayed, torn, gaps, taken, topics int64
 }
 
 func (r *report) String() string {
-	return fmt.Sprintf("%d images (%d of them of a second cut) with %d of %d unflushed sectors; %d topics and %d messages read, %d of them acknowledged in class flushed; "+
+	return fmt.Sprintf("%d images (%d of a second cut), %d of them of a disk with unflushed sectors: %d of %d are left; %d topics and %d messages read, %d of them acknowledged in class flushed; "+
 		"recoveries replayed %d entries, dropped %d torn tails and made %d gaps; %d messages of weaker classes taken",
-		r.images, r.twice, r.kept, r.unflushed, r.topics, r.messages, r.required, r.replayed, r.torn, r.gaps, r.taken)
+		r.images, r.twice, r.dirty, r.kept, r.unflushed, r.topics, r.messages, r.required, r.replayed, r.torn, r.gaps, r.taken)
 }
 
 // add counts what an image was made of.
 func (r *report) add(img fusedisk.Image) {
 	r.images++
+	if img.Unflushed > 0 {
+		r.dirty++
+	}
 	r.kept += img.Kept
 	r.unflushed += img.Unflushed
 }
@@ -60,6 +65,7 @@ func (m *machine) examine(img fusedisk.Image, topics []*expected, again second, 
 			return err
 		}
 		rest(context.Background(), upTo(rng, m.start))
+		untilUnflushed(d, rng)
 		cut := d.Cut(fusedisk.Mode(rng.IntN(int(fusedisk.Modes))), rng)
 		if err := m.off(); err != nil {
 			return err
@@ -78,6 +84,21 @@ func (m *machine) examine(img fusedisk.Image, topics []*expected, again second, 
 	crashed(topics)
 	_, err = m.live(cut.Disk, topics, false, rng, r)
 	return err
+}
+
+// untilUnflushed waits, mostly, for a moment at which the disk has something to lose;
+// without writes it gives up.
+func untilUnflushed(d *fusedisk.Disk, rng *rand.Rand) {
+	const tries, pause = 500, 20 * time.Microsecond
+	if rng.IntN(4) == 0 {
+		return
+	}
+	for range tries {
+		if d.Stats().Unflushed > 0 {
+			return
+		}
+		rest(context.Background(), pause)
+	}
 }
 
 // shards draws the number of shards of a life.
@@ -110,6 +131,7 @@ func (m *machine) live(d *fusedisk.Disk, topics []*expected, cutting bool, rng *
 	}
 	take := func() bool {
 		if cutting {
+			untilUnflushed(d, rng)
 			cut = d.Cut(fusedisk.Mode(rng.IntN(int(fusedisk.Modes))), rng)
 		}
 		return cutting

@@ -95,7 +95,7 @@ func (a *Attachment) Detach() error { return runHelper(helpDetach, a.Dir) }
 func (a *Attachment) Shutdown() error { return runHelper(helpShutdown, a.Dir) }
 
 // helperVar makes this program do one thing and end.
-const helperVar = "MQD_FUSEDISK_HELPER"
+const helperVar = "FUSEDISK_HELPER"
 
 // What a helper does.
 const (

@@ -19,7 +19,7 @@ import (
 const (
 	// isolatedVar tells a process that it runs in a mount namespace of its own, and
 	// names a directory for it.
-	isolatedVar = "MQD_FUSEDISK_DIR"
+	isolatedVar = "FUSEDISK_DIR"
 	bootIDFile  = "/proc/sys/kernel/random/boot_id"
 )
 

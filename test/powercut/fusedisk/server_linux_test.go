@@ -170,7 +170,7 @@ func TestADiskThatFailsAFlushIsHeardOf(t *testing.T) {
 
 // victimVar makes a test attach a disk and wait for its end, or bring it about by
 // itself when its input ends.
-const victimVar = "MQD_FUSEDISK_VICTIM"
+const victimVar = "FUSEDISK_VICTIM"
 
 func TestEveryEndOfATestLeavesNothing(t *testing.T) {
 	if os.Getenv(victimVar) != "" {
