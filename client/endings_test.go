@@ -166,3 +166,43 @@ func TestAConsumerStopsWhereItsTopicWasMadeAgain(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestNoCallOutlivesItsContext(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 2)
+	c := dialFake(t, b)
+	p := openProducer(t, c, "alerts")
+	co := openConsumer(t, c, Topics("alerts"))
+	a := c.Admin()
+	b.onRequest(func(*fakeConn, wire.Header, []byte) fault { return swallow })
+	one := func(_ any, err error) error { return err }
+	for name, call := range map[string]func(context.Context) error{
+		"dial":      func(ctx context.Context) error { return one(Dial(ctx, []string{"fake:1"}, WithDialer(b.dial))) },
+		"send":      func(ctx context.Context) error { return one(p.Send(ctx, value("x"))) },
+		"sendbatch": func(ctx context.Context) error { return one(p.SendBatch(ctx, []Record{value("x"), value("y")})) },
+		"flush":     func(ctx context.Context) error { return errors.Join(one(p.TryAppend(value("x"))), p.Flush(ctx)) },
+		"poll":      func(ctx context.Context) error { return one(co.Poll(ctx)) },
+		"seek":      func(ctx context.Context) error { return co.Seek(ctx, Position{Topic: "alerts", Offset: OffsetEnd}) },
+		"lag":       func(ctx context.Context) error { return one(co.Lag(ctx)) },
+		"create":    func(ctx context.Context) error { return one(a.CreateTopic(ctx, TopicSpec{Name: "t"})) },
+		"alter":     func(ctx context.Context) error { return a.AlterTopic(ctx, "alerts", nil) },
+		"delete":    func(ctx context.Context) error { return a.DeleteTopic(ctx, "alerts") },
+		"list":      func(ctx context.Context) error { return one(a.ListTopics(ctx)) },
+		"describe":  func(ctx context.Context) error { return one(a.DescribeTopic(ctx, "alerts")) },
+		"offsets":   func(ctx context.Context) error { return one(a.ListOffsets(ctx, "alerts", End())) },
+	} {
+		before, cancel := context.WithCancel(context.Background())
+		cancel()
+		wantError(t, call(before), context.Canceled)
+		if name == "dial" {
+			continue // bounded by its own timeout too
+		}
+		meanwhile, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		wantError(t, call(meanwhile), context.DeadlineExceeded)
+		cancel()
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	wantError(t, p.Close(ended), context.Canceled)
+	wantError(t, one(p.Append(context.Background(), value("x"))), ErrClosed)
+}

@@ -167,7 +167,7 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkDataDir(b.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := checkPort(b.cfg); err != nil {
+	if err := checkPort(ctx, b.cfg, portPatience); err != nil {
 		return err
 	}
 	if inMemory(b.cfg.DataDir) {

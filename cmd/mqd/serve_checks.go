@@ -62,14 +62,32 @@ func checkListen(c *settings.Config) error {
 		"listen on 127.0.0.1, or say --insecure if the network keeps strangers out", c.Listen)
 }
 
+// portPatience is how long a port may be in use. The kernel takes the rings of a
+// killed process down behind its back, and with them its sockets: a broker that is
+// started at once in its place finds the port taken for a moment.
+const portPatience = time.Second
+
 // checkPort refuses an address that cannot be listened on, before anything is
 // written to the data directory. The node looks again when it has the directory.
-func checkPort(c *settings.Config) error {
-	l, err := net.Listen("tcp", c.Listen)
-	if err == nil {
-		err = l.Close()
+func checkPort(ctx context.Context, c *settings.Config, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		l, err := net.Listen("tcp", c.Listen)
+		if err == nil {
+			return l.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
 	}
-	return err
 }
 
 // isLoopback reports whether only this machine can reach host. The empty host is

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
@@ -57,6 +60,23 @@ func TestAHostThatIsNotKnownIsSaidFirst(t *testing.T) {
 		if err := checkHost(t.Context(), configure(t, settings.Listen, addr)); err != nil {
 			t.Errorf("%s: %v", addr, err)
 		}
+	}
+}
+
+func TestAPortThatIsFreeInAMomentIsWaitedFor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := configure(t, settings.Listen, l.Addr().String())
+	if err := checkPort(t.Context(), c, 0); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a port in use: %v", err)
+	}
+	free := time.AfterFunc(50*time.Millisecond, func() { l.Close() })
+	defer free.Stop()
+	if err := checkPort(t.Context(), c, time.Minute); err != nil {
+		t.Errorf("a port that was in use: %v", err)
 	}
 }
 
