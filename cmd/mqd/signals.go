@@ -59,8 +59,9 @@ func listen(sigs ...os.Signal) (signals <-chan os.Signal, stop func()) {
 	}
 }
 
-// onInterrupt has the first SIGINT or SIGTERM cancel with errInterrupted; the
-// next one ends the program as always. The result undoes it.
+// onInterrupt has the first SIGINT or SIGTERM cancel with errInterrupted; the next one
+// ends the program on the spot, with status 1, even where a shell that runs it in the
+// background has SIGINT ignored. The result undoes it.
 func onInterrupt(cancel context.CancelCauseFunc) (undo func()) {
 	signals, stop := listen(os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
@@ -73,11 +74,8 @@ func onInterrupt(cancel context.CancelCauseFunc) (undo func()) {
 			return
 		}
 		select {
-		case sig := <-signals:
-			signal.Reset(sig)
-			if p, err := os.FindProcess(os.Getpid()); err != nil || p.Signal(sig) != nil {
-				os.Exit(1)
-			}
+		case <-signals:
+			os.Exit(1)
 		case <-done:
 		}
 	}()
