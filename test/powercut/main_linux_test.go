@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	imagesFlag = flag.Int("powercut.images", 16, "how many images are taken and examined")
+	imagesFlag = flag.Int("powercut.images", 12, "how many images are taken and examined")
 	seedFlag   = flag.Uint64("powercut.seed", 0, "what chooses moments, sectors, sizes; 0 is another one each time")
 	logFlag    = flag.Bool("powercut.log", false, "show what brokers log")
 )

@@ -39,7 +39,7 @@ func stops(t *testing.T, stop func(*machine, *fusedisk.Disk, *rand.Rand) (fusedi
 	rig.NeedDriver(t)
 	seed := newSeed(t)
 	binary := rig.Binary(t)
-	const times = 2
+	times := max(1, *imagesFlag/25) // with 100 images, 4
 	for _, fs := range []fusedisk.Filesystem{fusedisk.Ext4, fusedisk.XFS} {
 		t.Run(fs.Name, func(t *testing.T) {
 			if why := fs.Missing(); why != "" {
