@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,7 +124,14 @@ func (r *rig) tryStart() error {
 
 func (r *rig) start() {
 	r.t.Helper()
-	if err := r.tryStart(); err != nil {
+	err := r.tryStart()
+	if errors.Is(err, syscall.EROFS) {
+		// A filesystem whose flush has failed may be put right by a restart of the
+		// machine alone.
+		r.w.Crash(sim.KeepNone)
+		err = r.tryStart()
+	}
+	if err != nil {
 		r.t.Fatalf("start: %v\n%s", err, r.log)
 	}
 }

@@ -1,60 +1,23 @@
 package powercut
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mqd-broker/mqd/test/powercut/fusedisk"
 	"github.com/mqd-broker/mqd/test/rig"
+	"github.com/mqd-broker/mqd/test/sabotage"
 )
 
-// sabotage is a change of a source file that breaks the broker.
-type sabotage struct {
-	file     string // in the module
-	old, new string // old is there once
-}
-
-// broken builds a broker with changes, which are made while it is built: the files
-// themselves stay as they are.
-func broken(t *testing.T, changes ...sabotage) (binary string) {
+// broken builds a broker with changes.
+func broken(t *testing.T, changes ...sabotage.Change) (binary string) {
 	t.Helper()
-	dir := t.TempDir()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := strings.TrimSpace(string(out))
-	replace := map[string]string{}
-	for i, c := range changes {
-		path := filepath.Join(root, c.file)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), c.old); n != 1 {
-			t.Fatalf("%s has %d times what is to be changed, expected once: the sabotage has to follow the code", c.file, n)
-		}
-		replace[path] = filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(replace[path], []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "overlay"), overlay, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary = filepath.Join(dir, "mqd")
-	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay"), "-ldflags=-checklinkname=0", "-o", binary, "github.com/mqd-broker/mqd/cmd/mqd")
+	binary = filepath.Join(t.TempDir(), "mqd")
+	cmd := exec.Command("go", "build", "-overlay", sabotage.Overlay(t, changes...), "-ldflags=-checklinkname=0", "-o", binary, "github.com/mqd-broker/mqd/cmd/mqd")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the broken broker cannot be built: %v\n%s", err, out)
@@ -91,18 +54,18 @@ const brokenImages = 48
 func TestAnAckBeforeTheFlushIsNoticed(t *testing.T) {
 	fusedisk.Need(t)
 	rig.NeedDriver(t)
-	expectObjection(t, broken(t, sabotage{
-		"engine/journal/region.go",
-		"op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how",
-		"op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how&^aio.FlagDSYNC",
+	expectObjection(t, broken(t, sabotage.Change{
+		File: "engine/journal/region.go",
+		Old:  "op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how",
+		New:  "op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how&^aio.FlagDSYNC",
 	}), brokenImages)
 }
 
 func TestADirectoryThatIsNotFlushedIsNoticed(t *testing.T) {
 	fusedisk.Need(t)
 	rig.NeedDriver(t)
-	expectObjection(t, broken(t, sabotage{
-		"engine/aio/hostfs/fs.go", "err = d.Sync()", "err = nil",
+	expectObjection(t, broken(t, sabotage.Change{
+		File: "engine/aio/hostfs/fs.go", Old: "err = d.Sync()", New: "err = nil",
 	}), brokenImages)
 }
 
@@ -110,8 +73,8 @@ func TestFilesThatAreNotFlushedAreNoticed(t *testing.T) {
 	fusedisk.Need(t)
 	rig.NeedDriver(t)
 	expectObjection(t, broken(t,
-		sabotage{"engine/aio/hostfs/fs.go", "err = d.Sync()", "err = nil"},
-		sabotage{"engine/aio/hostfs/file_linux.go", `return fail("fsync", f.path, unix.Fsync(f.fd))`, `return nil`},
+		sabotage.Change{File: "engine/aio/hostfs/fs.go", Old: "err = d.Sync()", New: "err = nil"},
+		sabotage.Change{File: "engine/aio/hostfs/file_linux.go", Old: `return fail("fsync", f.path, unix.Fsync(f.fd))`, New: `return nil`},
 	), brokenImages)
 }
 

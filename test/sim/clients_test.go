@@ -37,7 +37,10 @@ func (p *producer) act(now int64) {
 	if p.link.stage != ready || !p.r.loading || now < p.quiet {
 		return
 	}
-	for n := 1 + p.r.rng.IntN(3); n > 0 && p.inFlight < p.depth && p.link.stage == ready; n-- {
+	if p.r.sparse {
+		p.quiet = now + int64(p.r.rng.IntN(200_000))
+	}
+	for n := 1 + p.r.rng.IntN(p.r.most(3)); n > 0 && p.inFlight < p.depth && p.link.stage == ready; n-- {
 		if to := p.r.anyPart(); to != nil {
 			p.produce(to)
 		}
@@ -46,6 +49,9 @@ func (p *producer) act(now int64) {
 
 // size draws the number of messages in a batch and the size of each.
 func (p *producer) size() (n, size int) {
+	if p.r.sparse {
+		return 1, history.MinSize
+	}
 	limit := p.r.cfg.MaxMessageBytes - 200
 	switch p.r.rng.IntN(40) {
 	case 0, 1:

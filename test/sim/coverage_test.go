@@ -53,6 +53,7 @@ const (
 	sawNoSpace       state = "disk full"
 	sawTaken         state = "messages taken by an end of a life"
 	sawClockJump     state = "clock jumped"
+	sawReadOnly      state = "filesystem read-only until the next restart"
 	sawRot           state = "byte damaged"
 	sawRotTold       state = "damage told of"
 	sawRotRefused    state = "start refused because of damage"
@@ -63,7 +64,7 @@ var states = []state{
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
 	sawSeal, sawColdRead, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
-	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump, sawRot, sawRotTold, sawRotRefused,
+	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
 }
 
 // table counts runs by the states that they reached, and operations by kind.

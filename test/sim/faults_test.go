@@ -40,7 +40,7 @@ func (f *fault) draw(r *run) {
 	case 2:
 		inject(sawReadFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: "*.log"}, Times: 1 + r.rng.IntN(5)})
 	case 3:
-		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Writes | sim.Flushes, Path: "*.log"}})
+		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: []sim.Ops{sim.Writes, sim.Flushes}[r.rng.IntN(2)], Path: "*.log"}})
 	case 4, 5:
 		inject(sawShortWrite, sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "[j0]*"}, Effect: sim.Shorten, Bytes: 512, Times: 1 + r.rng.IntN(5)})
 	case 6, 7:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
@@ -18,9 +19,17 @@ func (r *run) anyKeep() sim.Keep {
 	return []sim.Keep{sim.KeepNone, sim.KeepAll, sim.KeepRandom, sim.KeepPrefix}[r.rng.IntN(4)]
 }
 
+// most is n, or less in a sparse life.
+func (r *run) most(n int) int {
+	if r.sparse {
+		return n / 3
+	}
+	return n
+}
+
 // start starts the node, perhaps after starts that are cut off at some step.
 func (r *run) start(p *platform) {
-	r.log, r.broken, r.killed, r.attempts = nil, false, false, 0
+	r.log, r.killed, r.attempts = nil, false, 0
 	if !r.first && r.rng.IntN(2) == 0 {
 		r.resize()
 	}
@@ -32,10 +41,14 @@ func (r *run) start(p *platform) {
 		r.log = nil
 		r.note("start with %d shards, to be cut off after %d steps (power cut: %v)", r.cfg.Shards, f.Steps, f.PowerCut)
 		n, err := node.StartManual(r.cfg, p)
-		if blown := r.w.Blown(); err == nil && !blown {
+		switch blown := r.w.Blown(); {
+		case err == nil && !blown:
+			r.broken = false
 			r.started(n)
 			return
-		} else if !blown {
+		case !blown && errors.Is(err, syscall.EROFS) && r.broken:
+			continue
+		case !blown:
 			r.failf("start: %v", err)
 		}
 		r.cover(sawStartCut)
@@ -52,9 +65,18 @@ func (r *run) start(p *platform) {
 	r.log = nil
 	r.note("start with %d shards", r.cfg.Shards)
 	n, err := node.StartManual(r.cfg, p)
+	if errors.Is(err, syscall.EROFS) && r.broken {
+		// A filesystem that has failed is put right by a restart of the machine.
+		r.cover(sawReadOnly)
+		r.note("start: %v; the machine is restarted", err)
+		r.w.Crash(r.anyKeep())
+		r.eachPart((*history.Partition).CutBeforeStart)
+		n, err = node.StartManual(r.cfg, p)
+	}
 	if err != nil {
 		r.failf("start: %v", err)
 	}
+	r.broken = false
 	r.started(n)
 }
 
@@ -91,7 +113,7 @@ func (r *run) finish(last bool) {
 	case how == 0 && !r.broken:
 		r.stop()
 	default:
-		f := sim.Fuse{Steps: r.rng.IntN(1 << (1 + r.rng.IntN(11))), PowerCut: how >= 3, Keep: r.anyKeep()}
+		f := sim.Fuse{Steps: r.rng.IntN(1 << (1 + r.rng.IntN(r.most(11)))), PowerCut: how >= 3, Keep: r.anyKeep()}
 		r.note("the end, after %d steps (power cut: %v)", f.Steps, f.PowerCut)
 		r.w.Light(f)
 		r.until("the end", func() bool { return false })

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/mqd-broker/mqd/test/history"
 )
@@ -28,6 +30,9 @@ func (r *run) rot(p *platform) {
 	r.w.Kill()
 	r.died(false)
 	file, off := r.anyByte()
+	if i := r.rng.IntN(r.cfg.Shards); *rotten || r.seed/3%3 == 0 {
+		file, off = r.liveByte(i)
+	}
 	r.note("rot: %s at %d", file, off)
 	if err := r.w.Corrupt(file, off, byte(1<<r.rng.IntN(8))); err != nil {
 		r.failf("rot: %v", err)
@@ -103,10 +108,36 @@ func (r *run) anyByte() (file string, off int64) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		r.failf("%v", err)
 	}
-	if strings.Contains(file, "/journal") && size > aio.BlockSize { // where the rounds are, mostly
-		size = min(size, 256<<10)
-	}
 	return file, r.rng.Int64N(size)
+}
+
+// liveByte picks a byte of a round in a shard's journal that is durable and needed.
+func (r *run) liveByte(shard int) (file string, off int64) {
+	file = layout.JournalPath(dataDir, shard)
+	j := r.dead.Journal(shard)
+	f, err := r.w.FS().Open(file, 0)
+	if err != nil {
+		r.failf("%v", err)
+	}
+	var live []journal.Header
+	block := make([]byte, aio.BlockSize)
+	for pos := int64(journal.RingStart); ; pos += aio.BlockSize {
+		if n, _ := f.ReadAt(block, pos); n < len(block) {
+			break
+		}
+		h, err := journal.DecodeHeader(block)
+		if err == nil && h.UUID == j.UUID() && h.Pos == pos && h.LSN > j.Released() && h.LSN <= j.FlushedLSN() {
+			live = append(live, h)
+		}
+	}
+	if err := f.Close(); err != nil {
+		r.failf("%v", err)
+	}
+	if len(live) == 0 {
+		return file, journal.RingStart
+	}
+	h := live[r.rng.IntN(len(live))]
+	return file, h.Pos + r.rng.Int64N(int64(h.Total))
 }
 
 // readRotten reads a partition whole. What is missing must have been told of.

@@ -67,6 +67,9 @@ type run struct {
 	broken bool // a fault has been at work in this life
 	killed bool // the life has ended by the fuse
 
+	// sparse lives are short, with small messages of one size and few in flight: rounds
+	// of a block each, so that those of several lives fall on each other.
+	sparse   bool
 	rotten   bool // a byte was damaged
 	told     bool // of damage
 	orderly  bool // the life before ended in order
@@ -136,9 +139,14 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 	}
 	r.actors = append(r.actors, r.newConsumer(0), r.newConsumer(1), r.newAdmin())
 	platform := &platform{r: r, harm: harm}
-	lives := 3 + r.rng.IntN(3)
+	lives, rots := 3+r.rng.IntN(3), r.rng.IntN(3) == 0 || *rotten
 	for life := 1; life <= lives && !r.rotten; life++ {
-		r.live(platform, life == lives, leastOps*life/(lives-1))
+		r.live(platform, life == lives, rots && life == lives-1, leastOps*life/(lives-1))
+		for n := r.rng.IntN(8); seed%4 == 0 && n > 0 && !r.rotten && life < lives; n-- {
+			r.sparse = true
+			r.live(platform, false, false, r.total+r.rng.IntN(40))
+			r.sparse = false
+		}
 	}
 	return r, nil
 }
@@ -258,18 +266,21 @@ func (r *run) until(what string, done func() bool) bool {
 	return true
 }
 
-// live is one life of the node.
-func (r *run) live(p *platform, last bool, ops int) {
+// live is one life of the node: the last one, in which everything is read, or one under
+// load up to a number of operations, with damage at its end or not.
+func (r *run) live(p *platform, last, rots bool, ops int) {
 	r.lives++
 	r.start(p)
 	r.readAll()
 	r.check()
 	if r.n != nil && !last {
 		r.loading = true
-		r.fault.draw(r)
+		if !r.sparse {
+			r.fault.draw(r)
+		}
 		r.until("operations", func() bool { return r.total >= ops || r.fault.fatal(r) })
 	}
-	if last && r.n != nil && r.rng.IntN(3) == 0 {
+	if r.n != nil && rots {
 		r.rot(p)
 	} else {
 		r.finish(last)

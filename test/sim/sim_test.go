@@ -18,6 +18,7 @@ var (
 	from  = flag.Uint64("sim.from", 1, "the first seed")
 	// always helps to hunt: see fault.draw for the numbers.
 	always = flag.Int("sim.fault", -1, "the fault of every life, by its number; negative: drawn")
+	rotten = flag.Bool("sim.rot", false, "every run ends with damage to a journal")
 	limit  = flag.Duration("sim.for", 0, "no more seeds after this time; 0: all of them")
 )
 

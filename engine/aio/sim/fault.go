@@ -100,8 +100,14 @@ func (w *World) strike(s *subject) *Fault {
 		i.hits++
 		return r
 	}
+	if s.op&changing != 0 && w.tree.ReadOnly() {
+		return &Fault{Err: syscall.EROFS}
+	}
 	return nil
 }
+
+// changing are the operations that a filesystem which takes no changes refuses.
+const changing = Writes | Allocates | Truncates | Renames | Removes | Mkdirs
 
 func (e Effect) fits(op Ops) bool {
 	switch e {

@@ -5,7 +5,9 @@ type span struct{ from, to int64 }
 
 // FailFlush is a flush that fails: a part of what it should have made durable is
 // lost for good, each write and the change of the file's size with even odds.
-// Reads still show all of it.
+// Reads still show all of it. With a change of size the filesystem has lost a
+// transaction: nothing can be changed on it any more before a restart of the machine,
+// as ext4 and XFS have it.
 func (f *Inode) FailFlush(mark uint64, c Chooser) {
 	v := f.dev
 	keep := v.log[:0]
@@ -20,7 +22,19 @@ func (f *Inode) FailFlush(mark uint64, c Chooser) {
 	if f.shrink == 0 && len(f.sizes) > 0 && chance(c, 500) {
 		v.settled(f)
 		f.sizes = nil
+		v.readOnly = true
 	}
+}
+
+// ReadOnly reports whether a filesystem of the machine has given up and takes no
+// changes any more.
+func (t *Tree) ReadOnly() bool {
+	for _, v := range t.devices {
+		if v.readOnly {
+			return true
+		}
+	}
+	return false
 }
 
 // Tear is a write that stops half way: some of its sectors become visible, none

@@ -53,6 +53,7 @@ type record struct {
 // cache could leave behind can come out, and none that it could not: a sector
 // that was made durable never falls back behind that.
 type device struct {
+	readOnly bool // until the next power cut
 	id       uint64
 	capacity int64 // bytes
 	used     int64

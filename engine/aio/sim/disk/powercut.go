@@ -21,6 +21,7 @@ const (
 func (t *Tree) PowerCut(keep Keep) {
 	for _, v := range t.devices {
 		v.powerCut(t.newCut(keep, v))
+		v.readOnly = false
 	}
 	t.restore(t.root, map[*Inode]bool{})
 	t.Restart()
