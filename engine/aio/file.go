@@ -68,6 +68,10 @@ type DirEntry struct {
 	Size int64 // bytes, for files
 }
 
+// UnknownBytes stands for the size of a filesystem that tells none, as ramfs and some
+// network filesystems do: larger than any.
+const UnknownBytes = int64(1) << 60
+
 // FSInfo describes a filesystem and what it stands on.
 type FSInfo struct {
 	TotalBytes, FreeBytes int64

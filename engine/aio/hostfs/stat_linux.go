@@ -34,6 +34,9 @@ func statFS(path string) (aio.FSInfo, error) {
 		FreeBytes:  int64(fs.Bavail * block),
 		BootID:     bootID(),
 	}
+	if fs.Blocks == 0 {
+		info.TotalBytes, info.FreeBytes = aio.UnknownBytes, aio.UnknownBytes
+	}
 	device, local, unique, err := identity(path)
 	if err != nil {
 		return aio.FSInfo{}, err
