@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,7 +21,14 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run carries out a command line and returns the exit status: 0 or 1.
+// statusError is an error with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+// run carries out a command line and returns the exit status: 0, 1, or that of a
+// statusError.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
 	if len(args) > 0 && args[0] == "--version" {
@@ -41,6 +49,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	}
 	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
 		fmt.Fprintln(errs, "mqd: "+strings.TrimPrefix(strings.TrimSpace(line), "mqd: "))
+	}
+	if e := (*statusError)(nil); errors.As(err, &e) {
+		return e.status
 	}
 	return 1
 }
@@ -65,7 +76,7 @@ work with it.`,
 		newBench(),
 		newServe(), newConfig(),
 		newTopic(), newProduce(), newConsume(),
-		newGenerate(), newVersion(),
+		newVerify(), newGenerate(), newVersion(),
 	)
 	return root
 }
