@@ -76,7 +76,7 @@ work with it.`,
 		newBench(),
 		newServe(), newConfig(),
 		newTopic(), newProduce(), newConsume(),
-		newVerify(), newGenerate(), newVersion(),
+		newVerify(), newInspect(), newGenerate(), newVersion(),
 	)
 	return root
 }

@@ -46,6 +46,7 @@ var Table = []Package{
 	{Path: "net/native", Rank: 80, Traits: NoOS | DataPath, TestUp: []string{"client"}},
 	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath},
 
+	{Path: "inspect", Rank: 75, Traits: NoOS},
 	{Path: "verify", Rank: 75, Traits: NoOS},
 	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
 	{Path: "broker/catalog", Rank: 65, Traits: NoOS | DataPath},

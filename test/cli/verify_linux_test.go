@@ -109,6 +109,22 @@ func filled(t *testing.T, kill bool) (dir string) {
 	return dir
 }
 
+// orderly is the directory of a broker that was filled and stopped in order, made once.
+var orderly string
+
+// stopped is a copy of it.
+func stopped(t *testing.T) string {
+	t.Helper()
+	if orderly == "" {
+		made, dir := filled(t, false), filepath.Join(filepath.Dir(mqd), "orderly")
+		if err := os.Rename(made, dir); err != nil {
+			t.Fatal(err)
+		}
+		orderly = dir
+	}
+	return copied(t, orderly)
+}
+
 func TestVerifyFindsNothingInWhatABrokerLeaves(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		dir := filled(t, kill)
@@ -144,7 +160,7 @@ func TestVerifyNeedsADataDirectory(t *testing.T) {
 }
 
 func TestVerifyReadsTheTopicThatIsNamed(t *testing.T) {
-	dir := filled(t, false)
+	dir := stopped(t)
 	all, one := verify(t, dir), verify(t, dir, "--topic", "written")
 	if one.status != 0 || one.summary["partitions"] != 3.0 || one.summary["records"] != 3000.0 {
 		t.Errorf("status %d, %s, read %v", one.status, one.errs, one.summary)
@@ -195,7 +211,6 @@ func copied(t *testing.T, dir string) string {
 }
 
 func TestVerifyFindsDamageOfEachKind(t *testing.T) {
-	stopped := filled(t, false)
 	const topic = "topics/flushed.*/0/"
 	for _, c := range []struct {
 		name   string
@@ -287,7 +302,7 @@ func TestVerifyFindsDamageOfEachKind(t *testing.T) {
 		}, "anchor 1", "", -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := copied(t, stopped)
+			dir := stopped(t)
 			path, err := filepath.Rel(dir, c.harm(dir))
 			if err != nil {
 				t.Fatal(err)
@@ -308,7 +323,7 @@ func TestVerifyFindsDamageOfEachKind(t *testing.T) {
 
 // Two generations are there so that one may be lost: what is in the other is whole.
 func TestVerifyFindsALostGenerationAndReadsOn(t *testing.T) {
-	dir := filled(t, false)
+	dir := stopped(t)
 	for _, path := range files(t, dir, "checkpoints/checkpoint-*") {
 		if err := os.Truncate(path, 100); err != nil {
 			t.Fatal(err)

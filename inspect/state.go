@@ -1,0 +1,111 @@
+package inspect
+
+import (
+	"errors"
+
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// Most bytes that are read of files that are read at once.
+const (
+	maxNodeBytes       = 1 << 20
+	maxCheckpointBytes = 1 << 30
+)
+
+// wrong shows why a file does not decode. Its checksums cover all of it, so nothing in it
+// can be believed then.
+func (c *content) wrong(err error) {
+	at := int64(0)
+	if e := (*checkpoint.FormatError)(nil); errors.As(err, &e) {
+		at = e.At
+	}
+	if e := (*catalog.FormatError)(nil); errors.As(err, &e) {
+		at = int64(e.At)
+	}
+	c.damage(1, at, err.Error())
+}
+
+// nodeFile shows the node file.
+func (c *content) nodeFile() {
+	b, ok := c.whole(maxNodeBytes)
+	if !ok {
+		return
+	}
+	n, err := checkpoint.DecodeNode(b)
+	if err != nil {
+		c.wrong(err)
+		return
+	}
+	c.item(1, "node").id("id", n.ID[:]).nanos("created", n.Created).num("slots", int64(n.Slots)).
+		num("shards", int64(n.Shards)).num("starts", int64(n.Starts))
+}
+
+// reasons are why epochs begin.
+var reasons = map[checkpoint.Reason]string{
+	checkpoint.ReasonStart: "start", checkpoint.ReasonMove: "move of the slot",
+	checkpoint.ReasonCrash: "crash", checkpoint.ReasonAccepted: "accepted loss",
+}
+
+// checkpoint shows a checkpoint.
+func (c *content) checkpoint() {
+	b, ok := c.whole(maxCheckpointBytes)
+	if !ok {
+		return
+	}
+	s, err := checkpoint.Decode(b)
+	if err != nil {
+		c.wrong(err)
+		return
+	}
+	c.item(1, "header").id("node", s.Node[:]).id("journal", s.Journal[:]).num("shard", int64(s.Shard)).num("shards", int64(s.Shards)).
+		flag("clean", s.Flags&checkpoint.FlagClean != 0).count("sequence", s.Sequence).count("lsn", s.LSN).count("incarnation", s.Incarnation).
+		nanos("wall", s.Wall).nanos("append_time", s.AppendTime).id("boot", s.Boot[:]).count("device", s.Device).count("mount", s.Mount)
+	for _, slot := range s.Slots {
+		c.item(1, "slot").num("slot", int64(slot.Slot)).num("term", int64(slot.Term)).count("index", slot.Index)
+	}
+	for i := range s.Partitions {
+		if c.ended() {
+			return
+		}
+		c.partition(&s.Partitions[i])
+	}
+}
+
+func (c *content) partition(p *checkpoint.Partition) {
+	c.item(1, "partition").id("topic", p.Topic[:]).num("partition", int64(p.Partition)).num("slot", int64(p.Slot)).
+		text("class", layout.Class(p.Class).String()).num("term", int64(p.Term)).num("segment_base", p.SegmentBase).
+		num("end_position", p.End).num("next_offset", p.NextOffset).num("log_start", p.LogStart).num("reservation", p.Reserved).
+		nanos("newest_append", p.NewestAppend)
+	for i := range p.Epochs.Len() {
+		e := p.Epochs.At(i)
+		c.item(2, "epoch").num("epoch", int64(e.Epoch)).num("start_offset", e.Start).num("gap_from", e.GapFrom).text("reason", reasons[e.Reason])
+	}
+}
+
+// snapshot shows a snapshot of the catalog.
+func (c *content) snapshot() {
+	b, ok := c.whole(catalog.MaxSnapshotBytes)
+	if !ok {
+		return
+	}
+	s, node, err := catalog.DecodeSnapshot(b)
+	if err != nil {
+		c.wrong(err)
+		return
+	}
+	c.item(1, "header").id("node", node[:]).num("next_offset", s.Next())
+	for _, t := range s.Image().Topics() {
+		c.item(1, "topic").text("name", t.Name).id("id", t.ID[:]).num("partitions", int64(t.Partitions)).
+			nanos("created", t.Created).num("version", t.Version)
+		for _, d := range t.Config.Describe() {
+			if d.Own {
+				c.item(2, "setting").text("key", d.Key).text("value", d.Value)
+			}
+		}
+	}
+	for _, z := range s.Tombstones() {
+		c.item(1, "tombstone").text("name", z.Name).id("id", z.ID[:]).num("offset", z.Offset)
+	}
+}
