@@ -211,11 +211,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 		s.writersFree = w
 	}
 	for i := 0; i < opts.ColdReads; i++ {
-		c := &coldRead{s: s, next: s.coldFree}
-		if c.buf, err = s.drv.Alloc(ReadBufferBytes); err != nil {
-			return nil, err
-		}
-		s.coldFree = c
+		s.coldFree = &coldRead{s: s, next: s.coldFree}
 	}
 	return s, nil
 }

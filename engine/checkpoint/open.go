@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -12,7 +13,8 @@ import (
 const maxFileBytes = 1 << 30
 
 // Load reads a shard's checkpoint from dir, whichever generation is newer and can
-// be used. It blocks. A writer replaces the file [FileName] by aio's atomic
+// be used. One that cannot be read because of something else than itself or the
+// medium may be the one that counts: that is an error. It blocks. A writer replaces the file [FileName] by aio's atomic
 // write; nothing else is needed.
 func Load(fs aio.FS, dir string, id Identity) (Choice, error) {
 	var files [2]generation
@@ -21,8 +23,10 @@ func Load(fs aio.FS, dir string, id Identity) (Choice, error) {
 		switch {
 		case err == nil:
 			files[i].data = append([]byte{}, b...) // not nil: an empty file is there
-		case !aio.IsNotExist(err):
+		case aio.IsUnreadable(err), errors.Is(err, aio.ErrTooBig):
 			files[i].err = err
+		case !aio.IsNotExist(err):
+			return Choice{}, err
 		}
 	}
 	return choose(id, files)

@@ -158,6 +158,21 @@ func TestLoadTellsMissingFromDamaged(t *testing.T) {
 	}
 }
 
+// A generation that could not be opened for want of descriptors may be the newer one.
+func TestAGenerationIsNotPassedOverForAShortage(t *testing.T) {
+	w, fs := newDisk(t)
+	for seq := range uint64(2) {
+		if err := aio.WriteFileAtomic(fs, testDir+"/"+FileName(2, seq+1), numbered(seq+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := w.Driver(aio.Options{})
+	w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Opens, Path: FileName(2, 2)}, Err: syscall.EMFILE})
+	if got, err := Load(d.FS(), testDir, goldenID); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("%v, sequence %d", err, got.Sequence)
+	}
+}
+
 func TestTheNodeFileSurvives(t *testing.T) {
 	w, fs := newDisk(t)
 	if _, err := LoadNode(fs, "data"); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), NodeFile) {

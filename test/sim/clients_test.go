@@ -54,7 +54,7 @@ func (p *producer) size() (n, size int) {
 	}
 	limit := p.r.cfg.MaxMessageBytes - 200
 	switch p.r.rng.IntN(40) {
-	case 0, 1:
+	case 0:
 		return 1, limit - p.r.rng.IntN(64) // as large as can be
 	case 2, 9, 10:
 		n = 1 + p.r.rng.IntN(64)
@@ -158,6 +158,7 @@ type consumer struct {
 	r      *run
 	link   *link
 	parity int // of the partitions that it follows
+	next   int64
 }
 
 func (r *run) newConsumer(parity int) *consumer {
@@ -169,9 +170,10 @@ func (r *run) newConsumer(parity int) *consumer {
 func (c *consumer) act(now int64) {
 	c.link.keep(now)
 	c.link.tidy()
-	if c.link.stage != ready || !c.r.loading {
+	if c.link.stage != ready || !c.r.loading || now < c.next {
 		return
 	}
+	c.next = now + int64(c.r.rng.IntN(60_000))
 	for _, tp := range c.r.alive() {
 		for i, p := range tp.parts {
 			if i%2 == c.parity && !p.fetching && c.r.rng.IntN(3) == 0 {

@@ -76,6 +76,7 @@ type run struct {
 	attempts int  // to start, in this life
 
 	lives, starts, acked, faults int
+	turns                        int
 	ops                          map[opKind]int
 	total                        int
 	seen                         map[state]bool
@@ -219,7 +220,7 @@ func (r *run) turn() {
 		}
 	}
 	r.fault.tend(r)
-	if !r.rotten {
+	if r.turns++; !r.rotten && r.turns%16 == 0 {
 		r.check()
 	}
 }

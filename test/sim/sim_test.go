@@ -46,7 +46,7 @@ func TestSim(t *testing.T) {
 
 // runAll runs seeds, one on each CPU at a time.
 func runAll(t *testing.T, first, count uint64, harm sabotage) *table {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // much memory is short-lived
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // much memory is short-lived
 	next := make(chan uint64)
 	all := newTable()
 	var mu sync.Mutex
