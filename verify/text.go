@@ -58,6 +58,14 @@ func (s *Summary) Lines() []string {
 	return append(lines, s.Verdict())
 }
 
+// ServedLines is Lines for what a broker serves.
+func (s *Summary) ServedLines() []string {
+	return []string{
+		fmt.Sprintf("read: %d partitions with %d batches, %d records and %d bytes", s.Partitions, s.Batches, s.Records, s.Bytes),
+		s.Verdict(),
+	}
+}
+
 // Verdict says in a line what has been found.
 func (s *Summary) Verdict() string {
 	text := "whole: nothing is damaged"

@@ -72,7 +72,7 @@ const (
 // Finding is one thing found. Numbers that mean nothing are -1.
 type Finding struct {
 	Kind      Kind   `json:"type"`
-	File      string `json:"file"` // below the data directory
+	File      string `json:"file,omitempty"` // below the data directory, "" for what a broker serves
 	Topic     string `json:"topic,omitempty"`
 	Partition int64  `json:"partition"`
 	// Position and EndPosition are bytes in the file, the second one behind the end.
@@ -108,6 +108,21 @@ type Summary struct {
 	Known     int   `json:"known_damages"` // of Damages
 	Notes     int   `json:"notes"`
 	Unchecked int   `json:"unchecked"`
+}
+
+// Count counts a finding.
+func (s *Summary) Count(f *Finding) {
+	switch f.Kind {
+	case Damage:
+		s.Damages++
+		if f.Known {
+			s.Known++
+		}
+	case Note:
+		s.Notes++
+	case Unchecked:
+		s.Unchecked++
+	}
 }
 
 // run is the state of a verification.
@@ -184,17 +199,7 @@ func (r *run) tell(kind Kind, path, form string, args ...any) {
 }
 
 func (r *run) report(f *Finding) {
-	switch f.Kind {
-	case Damage:
-		r.sum.Damages++
-		if f.Known {
-			r.sum.Known++
-		}
-	case Note:
-		r.sum.Notes++
-	case Unchecked:
-		r.sum.Unchecked++
-	}
+	r.sum.Count(f)
 	if r.o.Report != nil {
 		r.o.Report(f)
 	}

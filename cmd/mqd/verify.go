@@ -1,16 +1,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/verify"
+	"github.com/mqd-broker/mqd/verify/live"
 	"github.com/spf13/cobra"
 )
 
@@ -20,6 +24,7 @@ const statusDamaged = 2
 // verification is the verb that reads everything.
 type verification struct {
 	dir, topic string
+	server     server
 	format     formatFlag
 	out, errs  io.Writer
 	line       bool // the progress stands on the terminal
@@ -43,6 +48,11 @@ and everything else as always.
 What a crash leaves is no damage: a torn end of a journal, and the ends of segments
 that the journals stand in for. Both are told as notes.
 
+With --server it is a running broker that is asked: every partition is read from its log
+start to what was its durable end when the verb began, every batch is checked and the
+chain of offsets followed. Damage that the broker itself meets is told with its range,
+and what is behind it is read too.
+
 The output has a line for every finding and a summary. With -o json every line is an
 object: findings with type damage, note or unchecked, and at the end one with type
 summary. Numbers that mean nothing are -1.
@@ -50,13 +60,23 @@ summary. Numbers that mean nothing are -1.
 The exit status is 0 if nothing is damaged, 2 if something is, and 1 if it could not be
 done, or not for everything and what could be read is not damaged.`,
 		Example: `  mqd verify --data-dir ./data
-  mqd verify --data-dir ./data --topic orders -o json`,
+  mqd verify --data-dir ./data --topic orders -o json
+  mqd verify --server 127.0.0.1:7878`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v.out, v.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			return v.run()
+			v.server.set = func() bool { return true }
+			switch {
+			case v.server.addr == "":
+				return v.files()
+			case v.dir != "":
+				return errors.New("--server and --data-dir exclude each other")
+			}
+			return v.served(cmd.Context())
 		},
 	}
+	cmd.Flags().StringVarP(&v.server.addr, "server", "s", "", "`address` of a running broker to be read, host:port")
+	cmd.Flags().DurationVar(&v.server.timeout, "timeout", 10*time.Second, "longest wait for an answer of the broker")
 	cmd.Flags().StringVar(&v.dir, "data-dir", "", "`directory` of all data; "+dataDirDefault())
 	cmd.Flags().StringVar(&v.topic, "topic", "", "read the segments of this `topic` only")
 	v.format.add(cmd, formatText, formatJSON)
@@ -98,7 +118,8 @@ func toolDriver() (aio.Driver, error) {
 	return p.NewDriver(0, aio.Options{ArenaBytes: 8 << 20, RecvBuffers: 1, RecvBufferBytes: aio.BlockSize, Files: 64, Helpers: 1})
 }
 
-func (v *verification) run() (err error) {
+// files reads a data directory.
+func (v *verification) files() (err error) {
 	dir := dataDir(v.dir)
 	d, err := toolDriver()
 	if err != nil {
@@ -107,30 +128,51 @@ func (v *verification) run() (err error) {
 	defer closing(&err, d)
 	o := verify.Options{Dir: dir, Topic: v.topic, Report: v.tell}
 	if isTerminal(v.errs) {
-		o.Progress = v.progress
+		o.Progress = func(done, total int64) { v.progress(humanBytes(done), humanBytes(total)) }
 	}
 	sum, err := verify.Run(d, o)
 	v.clear()
 	switch {
 	case errors.Is(err, verify.ErrInUse):
-		return fmt.Errorf("a broker runs on %s: stop it, or read what it serves with mqd consume", dir)
+		return fmt.Errorf("a broker runs on %s: stop it, or read what it serves with: mqd verify --server", dir)
 	case errors.Is(err, verify.ErrUnknownTopic):
 		return fmt.Errorf("topic %q is not in %s", v.topic, dir)
 	case err != nil:
 		return err
 	}
-	return v.end(&sum)
+	return v.end(&sum, sum.Lines())
+}
+
+// served reads what a broker serves.
+func (v *verification) served(ctx context.Context) error {
+	s := &v.server
+	if s.timeout <= 0 {
+		return fmt.Errorf("--timeout is %v, expected more than 0", s.timeout)
+	}
+	o := live.Options{Server: s.address(), Timeout: s.timeout, ClientID: "mqd " + version, Topic: v.topic, Report: v.tell}
+	if isTerminal(v.errs) {
+		o.Progress = func(done, total int64) { v.progress(grouped(done), grouped(total)+" offsets") }
+	}
+	sum, err := live.Run(ctx, o)
+	v.clear()
+	switch {
+	case errors.Is(err, verify.ErrUnknownTopic):
+		return s.explain(&client.Error{Op: "verify", Topic: v.topic, Partition: -1, Offset: -1, Err: client.ErrUnknownTopic})
+	case err != nil:
+		return s.explain(err)
+	}
+	return v.end(&sum, sum.ServedLines())
 }
 
 // end writes the summary and makes the exit status.
-func (v *verification) end(sum *verify.Summary) error {
+func (v *verification) end(sum *verify.Summary, lines []string) error {
 	if v.format.text == formatJSON {
 		v.write(struct {
 			Type string `json:"type"`
 			*verify.Summary
 		}{"summary", sum})
 	} else {
-		for _, line := range sum.Lines() {
+		for _, line := range lines {
 			v.write(line)
 		}
 	}
@@ -172,10 +214,10 @@ func (v *verification) write(what any) {
 }
 
 // progress shows on a terminal how far it is.
-func (v *verification) progress(done, total int64) {
+func (v *verification) progress(done, total string) {
 	v.line = true
 	// A terminal that is gone does not matter.
-	_, _ = fmt.Fprintf(v.errs, "\r\x1b[K%s of %s", humanBytes(done), humanBytes(total))
+	_, _ = fmt.Fprintf(v.errs, "\r\x1b[K%s of %s", done, total)
 }
 
 // clear takes the progress away.

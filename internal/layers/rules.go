@@ -43,6 +43,8 @@ var Table = []Package{
 	{Path: "client", Rank: 85},
 	{Path: "client/internal/link", Rank: 84},
 
+	{Path: "verify/live", Rank: 82},
+
 	{Path: "net/native", Rank: 80, Traits: NoOS | DataPath, TestUp: []string{"client"}},
 	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath},
 

@@ -370,3 +370,32 @@ func TestVerifyFindsDamageInTheRoundsOfAJournal(t *testing.T) {
 	out := run(t, "", "verify", "--data-dir", dir)
 	wants(t, out.out, "DAMAGED: topic t partition 0: journals/journal-0 at bytes", "offset 0", "damaged places: 1,")
 }
+
+func TestVerifyReadsWhatABrokerServes(t *testing.T) {
+	dir := stopped(t)
+	path := files(t, dir, "topics/flushed.*/1/*.log")[0]
+	b := serve(t, dir, "--shards", "2")
+	out := b.must("", "verify", "-o", "json")
+	wants(t, out, `"type":"summary"`, `"partitions":9`, `"records":9000`, `"damages":0`)
+	wants(t, b.must("", "verify", "--topic", "written"), "read: 3 partitions with", " 3000 records ", "whole: nothing is damaged")
+	wants(t, b.fails("", "verify", "--topic", "nosuch"), `topic "nosuch" does not exist`)
+	b.stop()
+
+	// One batch of a sealed log is damaged: the broker says which, and the rest is read.
+	flip(t, path, 100)
+	v := verify(t, dir)
+	lost := v.damages()
+	if len(lost) != 1 || lost[0].Offset != 0 || lost[0].EndOffset < 1 {
+		t.Fatalf("offline: %+v", lost)
+	}
+	b = serve(t, dir, "--shards", "2")
+	r := run(t, "", "verify", "--server", b.addr, "-o", "json")
+	if r.status != 2 {
+		t.Errorf("status %d, %s", r.status, r.errs)
+	}
+	wants(t, r.out, `"type":"damage","topic":"flushed","partition":1,"position":-1,"end_position":-1,`,
+		fmt.Sprintf(`"offset":0,"end_offset":%d`, lost[0].EndOffset), fmt.Sprintf(`"records":%d`, 9000-lost[0].EndOffset))
+	b.stop()
+	wants(t, oneLine(t, run(t, "", "verify", "--server", b.addr)), "no broker listens at")
+	wants(t, oneLine(t, run(t, "", "verify", "--server", b.addr, "--data-dir", dir)), "exclude each other")
+}
