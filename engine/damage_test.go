@@ -398,10 +398,17 @@ func TestColdReadsGoOnWhenTheIndexCannotBeWritten(t *testing.T) {
 	for seg := p.first; seg.next != nil; seg = seg.next {
 		r.remove(strings.TrimSuffix(p.logPath(seg), ".log") + ".index")
 	}
-	r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "*.index*"}, Times: sim.Always, Err: syscall.ENOSPC})
+	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "*.index*"}, Times: sim.Always, Err: syscall.ENOSPC})
+	var f found
+	l := &TimeLookup{Part: p, Time: 0, Owner: &f}
+	p.store.LookUpTime(l)
+	r.until("lookup", func() bool { return f.done })
+	if l.Err != nil || l.Offset != 0 {
+		t.Fatalf("the first record by time: offset %d, %v", l.Offset, l.Err)
+	}
 	r.mustHold(p, sent)
-	if p.store.Stats().IndexErrors == 0 {
-		t.Fatal("no index was to be written: the test shows nothing")
+	if full.Hits() == 0 || p.store.Stats().ReadErrors > 0 {
+		t.Fatalf("%d indexes were to be written, %d reads have failed", full.Hits(), p.store.Stats().ReadErrors)
 	}
 }
 

@@ -43,6 +43,9 @@ type Report struct {
 	// batches are in the quarantine. The index of a sealed segment is in memory
 	// only then, without checksums of regions, and the file as it was.
 	Unreadable int
+	// Unwritten: the disk was too full for the index file, which is as it was. The index
+	// is a cache, so that nobody has to do without it while it is in memory.
+	Unwritten bool
 }
 
 // RebuildJob makes the index of a log from the log. It verifies every batch and
@@ -125,10 +128,11 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	if b.ix.End() < end && b.form == FormSealed {
 		l = newJobReader(f, b.ix.End()) // the last region ends with the last batch
 	}
-	if err := b.write(fs, l); err != nil {
+	err = b.write(fs, l)
+	if err != nil && !aio.IsNoSpace(err) {
 		return Report{}, withPath(err, b.logPath())
 	}
-	return Report{Index: b.ix, Unreadable: unreadable}, nil
+	return Report{Index: b.ix, Unreadable: unreadable, Unwritten: err != nil}, nil
 }
 
 // salvaged returns what the present index file has of use, nil without one.

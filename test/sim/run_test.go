@@ -143,7 +143,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 	lives, rots := 3+r.rng.IntN(3), r.rng.IntN(3) == 0 || *rotten
 	for life := 1; life <= lives && !r.rotten; life++ {
 		r.live(platform, life == lives, rots && life == lives-1, leastOps*life/(lives-1))
-		for n := r.rng.IntN(8); seed%4 == 0 && n > 0 && !r.rotten && life < lives; n-- {
+		for n := r.rng.IntN(6); seed%4 == 0 && n > 0 && !r.rotten && life < lives; n-- {
 			r.sparse = true
 			r.live(platform, false, false, r.total+r.rng.IntN(40))
 			r.sparse = false
@@ -272,7 +272,7 @@ func (r *run) until(what string, done func() bool) bool {
 func (r *run) live(p *platform, last, rots bool, ops int) {
 	r.lives++
 	r.start(p)
-	r.readAll()
+	r.readAll(last)
 	r.check()
 	if r.n != nil && !last {
 		r.loading = true
