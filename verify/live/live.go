@@ -161,10 +161,12 @@ func (r *run) moved(before, read int64) {
 }
 
 func wait(ctx context.Context) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(pause):
+	case <-timer.C:
 		return nil
 	}
 }
