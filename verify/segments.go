@@ -15,6 +15,7 @@ type partition struct {
 	number uint32
 	dir    string
 	state  *partState // nil: no checkpoint knows it
+	bare   int        // full segments without an index
 	list   segment.Listing
 }
 
@@ -51,6 +52,13 @@ func (r *run) readPartition(t *topic, n uint32, state *partState) error {
 		if next, err = r.readSegment(p, segments, i); err != nil {
 			return err
 		}
+	}
+	if p.bare > 0 {
+		r.sum.Unindexed += p.bare
+		f := r.blank(Note, p.dir)
+		f.Topic, f.Partition = p.name, int64(p.number)
+		f.Reason = fmt.Sprintf("full segments without an index: %d; each is made from its log when it is needed", p.bare)
+		r.report(f)
 	}
 	if state != nil && state.rec.End > 0 && (known == 0 || segments[known-1].Base != state.rec.SegmentBase) {
 		r.hole(p, state.rec.SegmentBase, state.rec.NextOffset)
@@ -180,7 +188,8 @@ func (r *run) judgeIndex(p *partition, j *segment.VerifyJob, sealed bool) {
 		!sealed && (errors.Is(err, segment.ErrIndexMissing) || errors.Is(err, segment.ErrIndexStale)):
 		return
 	case err == nil, errors.Is(err, segment.ErrIndexMissing):
-		f.Kind, f.Reason = Note, "there is no sealed index yet; it is made from the log when it is needed"
+		p.bare++
+		return
 	case errors.Is(err, segment.ErrUnsupported), errors.Is(err, segment.ErrIndexIdentity) && !p.ok:
 		f.Kind, f.Reason = Unchecked, err.Error()
 	case errors.As(err, &fault):

@@ -52,6 +52,9 @@ func (s *Summary) Lines() []string {
 		fmt.Sprintf("journals: %d with %d rounds and %d entries", s.Journals, s.Rounds, s.Entries),
 		fmt.Sprintf("partitions: %d with %d segments, %d indexes, %d batches and %d records", s.Partitions, s.Segments, s.Indexes, s.Batches, s.Records),
 	}
+	if s.Unindexed > 0 {
+		lines = append(lines, fmt.Sprintf("full segments without an index, and so without checksums of regions: %d", s.Unindexed))
+	}
 	if s.Pending > 0 {
 		lines = append(lines, fmt.Sprintf("behind the newest checkpoint: %d bytes of segments, which the journals stand in for", s.Pending))
 	}

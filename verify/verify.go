@@ -99,6 +99,7 @@ type Summary struct {
 	Partitions  int    `json:"partitions"`
 	Segments    int    `json:"segments"`
 	Indexes     int    `json:"indexes"`
+	Unindexed   int    `json:"unindexed"` // full segments whose index has not been made yet
 	Batches     uint64 `json:"batches"`
 	Records     uint64 `json:"records"`
 	// Pending are bytes in segments that no checkpoint knows of: the journals have

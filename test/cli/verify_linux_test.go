@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sort"
@@ -318,6 +319,57 @@ func TestVerifyFindsDamageOfEachKind(t *testing.T) {
 			}
 			t.Errorf("%s: %q of topic %q at offset %d is not among %+v", path, c.reason, c.topic, c.offset, v.findings)
 		})
+	}
+}
+
+// An index is a cache: without one the log is as whole as its batches.
+func TestVerifyTakesAMissingIndexForNoDamage(t *testing.T) {
+	dir := stopped(t)
+	if err := os.Remove(files(t, dir, "topics/flushed.*/0/*.index")[0]); err != nil {
+		t.Fatal(err)
+	}
+	before := verify(t, orderly)
+	v := verify(t, dir)
+	if v.status != 0 || v.summary["unindexed"].(float64) != before.summary["unindexed"].(float64)+1 || v.summary["records"] != before.summary["records"] {
+		t.Errorf("status %d, read %v, before %v, %+v", v.status, v.summary, before.summary, v.findings)
+	}
+}
+
+// In these files every byte counts, whichever it is.
+func TestVerifyFindsWhateverBitIsFlipped(t *testing.T) {
+	const seed, flips = 1, 48
+	rng := rand.New(rand.NewPCG(seed, 0))
+	dir := stopped(t)
+	var paths []string
+	for _, pattern := range []string{"mqd.node", "checkpoints/checkpoint-*", "topics/*/*/*.index", "journals/journal-?"} {
+		paths = append(paths, files(t, dir, pattern)...)
+	}
+	for _, index := range files(t, dir, "topics/*/*/*.index") {
+		// Regions cover every byte of a log that has a sealed index.
+		if info, err := os.Stat(index); err == nil && info.Size() > 4096 {
+			paths = append(paths, strings.TrimSuffix(index, ".index")+".log")
+		}
+	}
+	for range flips {
+		path := paths[rng.IntN(len(paths))]
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := info.Size()
+		if strings.HasPrefix(filepath.Base(path), "journal-") {
+			size = 2 * 4096 // the anchors
+		}
+		at := rng.Int64N(size)
+		flip(t, path, at)
+		r := run(t, "", "verify", "--data-dir", dir)
+		if file, err := filepath.Rel(dir, path); err != nil || r.status != 2 || !strings.Contains(r.out, file) {
+			t.Errorf("seed %d: %s, byte %d of %d: status %d, %v\n%s", seed, file, at, size, r.status, err, r.out)
+		}
+		flip(t, path, at)
+	}
+	if r := run(t, "", "verify", "--data-dir", dir); r.status != 0 {
+		t.Errorf("with all flipped back: %s", r.out)
 	}
 }
 
