@@ -111,18 +111,15 @@ func (c *conn) metadata(topic string) (wire.MetadataResponse, error) {
 
 // offset is the offset of a partition at a time, which may be one with a meaning of its
 // own.
-func (c *conn) offset(p *partition, at int64) (int64, error) {
+func (c *conn) offset(p *partition, at int64) (int64, wire.Code, error) {
 	body, err := c.ask(wire.OpListOffsets, func(dst []byte, corr uint32) []byte {
 		return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: p.id, Partition: p.number, Time: at})
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	r, err := wire.DecodeListOffsetsResponse(body)
-	if err == nil && r.Code != wire.CodeNone {
-		err = errors.New(r.Code.String())
-	}
-	return r.Offset, err
+	return r.Offset, r.Code, err
 }
 
 // fetch reads from an offset on.

@@ -97,19 +97,30 @@ func (r *run) partitions() ([]partition, error) {
 		}
 		for n := range t.PartitionShards {
 			p := partition{topic: t.Name, id: t.ID, number: int32(n)}
-			for _, at := range []struct {
-				time int64
-				to   *int64
-			}{{wire.TimeStart, &p.start}, {wire.TimeEnd, &p.end}} {
-				if *at.to, err = r.conn.offset(&p, at.time); err != nil {
-					return nil, fmt.Errorf("topic %s partition %d: %w", t.Name, n, err)
-				}
+			code, err := r.bounds(&p)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("topic %s partition %d: %w", t.Name, n, err)
+			case code == wire.CodeUnknownTopic || code == wire.CodeUnknownPartition:
+				continue // deleted since
+			case code != wire.CodeNone:
+				r.tell(verify.Unchecked, &p, 0, 0, fmt.Sprintf("the broker does not tell where it begins and ends: %v", code))
+				continue
 			}
 			r.total += p.end - p.start
 			list = append(list, p)
 		}
 	}
 	return list, nil
+}
+
+// bounds looks up where a partition begins and ends.
+func (r *run) bounds(p *partition) (code wire.Code, err error) {
+	if p.start, code, err = r.conn.offset(p, wire.TimeStart); err != nil || code != wire.CodeNone {
+		return code, err
+	}
+	p.end, code, err = r.conn.offset(p, wire.TimeEnd)
+	return code, err
 }
 
 // read reads a partition to its end.

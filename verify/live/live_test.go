@@ -31,6 +31,7 @@ func stored(t *testing.T, offset int64, messages ...string) []byte {
 // fake answers fetches by their offset; the topic has one partition with offsets to end.
 type fake struct {
 	end     int64
+	bounds  wire.Code // instead of where the partition begins and ends
 	answers map[int64]wire.FetchResponse
 }
 
@@ -74,7 +75,7 @@ func (f *fake) answer(h *wire.Header, body []byte) []byte {
 		if r.Time == wire.TimeEnd {
 			offset = f.end
 		}
-		return wire.AppendListOffsetsResponse(nil, corr, wire.ListOffsetsResponse{Offset: offset, Timestamp: -1})
+		return wire.AppendListOffsetsResponse(nil, corr, wire.ListOffsetsResponse{Code: f.bounds, Offset: offset, Timestamp: -1})
 	case wire.OpFetch:
 		r, _ := wire.DecodeFetchRequest(body)
 		a, ok := f.answers[r.Offset]
@@ -167,5 +168,14 @@ func TestWhatIsServedIsChecked(t *testing.T) {
 func TestATopicThatIsNotThereIsNamed(t *testing.T) {
 	if _, _, err := check(t, &fake{}, "u"); !errors.Is(err, verify.ErrUnknownTopic) {
 		t.Errorf("found %v", err)
+	}
+}
+
+func TestAPartitionWithoutBoundsIsNotRead(t *testing.T) {
+	if sum, found, err := check(t, &fake{bounds: wire.CodeUnknownTopic}, ""); err != nil || found != "" || sum.Partitions != 0 {
+		t.Errorf("deleted meanwhile: %v, %+v, %s", err, sum, found)
+	}
+	if sum, found, err := check(t, &fake{bounds: wire.CodeStorageError}, ""); err != nil || sum.Unchecked != 1 || !strings.HasPrefix(found, "NOT CHECKED: topic t partition 0: ") {
+		t.Errorf("not told: %v, %+v, %s", err, sum, found)
 	}
 }
