@@ -10,8 +10,14 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
-// probeRuns is the number of writes by which each method is timed.
-const probeRuns = 50
+// The number of writes by which each method is timed, at least and at most, and the time
+// after which there are no more of them: on a slow or busy device they would be most of
+// a start.
+const (
+	leastProbeRuns = 12
+	mostProbeRuns  = 50
+	probeTime      = 50 * time.Millisecond
+)
 
 // Timing is what ProbeMethod found, in nanoseconds: the lower quartile of the time
 // to make one block durable by each method, in which what others do on the machine
@@ -69,8 +75,12 @@ func ProbeMethod(d aio.Driver, r Region, yield func()) (Method, Timing, error) {
 	}
 	var dsync, flush []int64
 	refused := false
-	for range probeRuns {
+	began := d.Clock().Now()
+	for run := range mostProbeRuns {
 		start := d.Clock().Now()
+		if run >= leastProbeRuns && start-began >= int64(probeTime) {
+			break
+		}
 		if !refused {
 			err := writeRegion(d, r, buf, scratchPos, aio.FlagDSYNC)
 			refused = errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
