@@ -35,10 +35,10 @@ const (
 // At the start it goes through the topics that have tombstones, because an earlier
 // life may have ended before their directories were gone; then the tombstones are
 // forgotten. Recovery has freed every journal by then, so nothing of these topics
-// can come up again.
+// can come up again. Directories that have been renamed already follow.
 type cleaner struct {
 	k      *keeper
-	queue  []string // directories
+	queue  []string // directories, those that have been renamed by their new names
 	step   cleanStep
 	op     aio.FileOp
 	timer  shard.Timer
@@ -55,6 +55,8 @@ func (c *cleaner) init(k *keeper) {
 		c.queue = append(c.queue, layout.TopicDir(k.b.node.opts.Dir, t.Name, t.ID))
 	}
 	c.left = len(c.queue)
+	c.queue = append(c.queue, k.b.node.deleted...)
+	k.b.node.deleted = nil
 }
 
 // add queues the directory of a topic.
@@ -69,6 +71,10 @@ func (c *cleaner) turn() int {
 		return 0
 	}
 	dir := c.queue[0]
+	if segment.IsDeleted(dir) {
+		c.begin(cleanRemove, aio.FileOp{Kind: aio.FileRemoveAll, Path: dir})
+		return 1
+	}
 	c.begin(cleanRename, aio.FileOp{Kind: aio.FileRename, Path: dir, Path2: segment.Deleted(dir)})
 	return 1
 }

@@ -171,6 +171,7 @@ type Node struct {
 	// From recovery, until the shards have taken it.
 	topics    *Topics
 	recovered [][]*recovery.PartitionState
+	deleted   []string // directories that the start has left for the cleaner
 }
 
 // NewNode makes the node of what recovery has found. topics is what recovery was
@@ -185,6 +186,7 @@ func NewNode(o Options, rec *recovery.Recovered, topics *Topics) (*Node, error) 
 	n := &Node{
 		opts: o.WithDefaults(), id: rec.Node.ID, shards: len(rec.Partitions), owner: rec.Slots,
 		loops: make([]*shard.Loop, len(rec.Partitions)), topics: topics, recovered: rec.Partitions,
+		deleted: rec.Deleted,
 	}
 	n.image.Store(topics.state.Image())
 	return n, nil

@@ -419,3 +419,37 @@ func TestADamagedOlderCheckpointDoesNotHinderAStart(t *testing.T) {
 		}
 	}
 }
+
+// What a start does is bounded by the journal: of segments that the journal says nothing
+// of it opens neither log nor index, however many there are, and reads each directory once.
+func TestAStartOpensNoSegmentThatTheJournalDoesNotName(t *testing.T) {
+	const parts = 4
+	for _, segments := range []int{3, 30} {
+		r := newRig(t, rigOptions{segment: 16 << 10})
+		id := r.topic(1, ClassFlushed)
+		var sent [parts][]*produced
+		for n := range parts {
+			for range segments {
+				sent[n] = append(sent[n], r.sendWait(r.part(id, n), 1, 12<<10))
+			}
+		}
+		r.checkpointAll()
+		// One partition has something in the journal.
+		sent[1] = append(sent[1], r.sendWait(r.part(id, 1), 1, 100))
+		r.w.Kill()
+		count := func(ops sim.Ops, path string) *sim.Injection {
+			return r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: ops, Path: path}, Times: sim.Always, Skip: 1 << 30})
+		}
+		logs, indexes := count(sim.Opens, "*.log"), count(sim.Opens, "*.index")
+		reads, lists := count(sim.Reads, "*.index"), count(sim.ReadDirs, "/data/topics/*/*")
+		r.start()
+		if logs.Seen() != 1 || indexes.Seen() != 0 || reads.Seen() != 0 || lists.Seen() != parts+1 {
+			t.Errorf("%d segments: opened %d logs and %d indexes, read %d times from indexes, listed %d directories of %d and the catalog",
+				segments*parts, logs.Seen(), indexes.Seen(), reads.Seen(), lists.Seen(), parts)
+		}
+		for n := range parts {
+			r.mustHold(r.part(id, n), sent[n])
+		}
+		r.close()
+	}
+}

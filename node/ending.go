@@ -69,6 +69,9 @@ func (n *Node) give(o order) {
 // obey does what the shard is told, once.
 func (s *member) obey(o order, now int64) {
 	s.order = o
+	if s.id == 0 {
+		s.n.auditor.Stop()
+	}
 	switch {
 	case o == orderAbort:
 		s.n.cfg.Log.Warn("shard cut short", "shard", s.id, "while", s.ending.String(), "connections", s.conns.Outstanding().Conns,

@@ -126,16 +126,18 @@ func (s *member) open() error {
 // recover brings the data directory into order. The first shard does it for all.
 func (s *member) recover() error {
 	n := s.n
-	report := func(format string, args ...any) { n.cfg.Log.Warn(fmt.Sprintf(format, args...)) }
-	n.topics = broker.NewTopics(n.brokerOptions(), s.drv.FS(), report)
+	n.topics = broker.NewTopics(n.brokerOptions(), s.drv.FS(), s.report)
 	var err error
 	n.rec, err = recovery.Recover(s.drv, recovery.Options{
 		Dir: n.cfg.Dir, Shards: n.cfg.Shards, Slots: n.cfg.Slots,
 		Catalog: broker.CatalogConfig(), Topics: n.topics,
-		Report: report,
+		Report: s.report,
 	})
 	return err
 }
+
+// report tells an operator of what was found in the data directory.
+func (s *member) report(format string, args ...any) { s.n.cfg.Log.Warn(fmt.Sprintf(format, args...)) }
 
 // openStore opens the journal and makes the store.
 func (s *member) openStore() error {

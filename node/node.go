@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/engine/audit"
 	"github.com/mqd-broker/mqd/engine/ballast"
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/shard"
@@ -36,6 +37,7 @@ type Node struct {
 	device   deviceFlag
 	ballast  *ballast.Ballast
 	keeper   *ballast.Keeper // on the first shard's loop
+	auditor  *audit.Auditor  // on the first shard's loop
 	addr     string
 	took     time.Duration
 
@@ -102,6 +104,7 @@ func (n *Node) begin(ctx context.Context) error {
 		func() error { return n.shards[0].do((*member).recover) },
 		n.restore,
 		n.listen,
+		n.look,
 	} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -187,6 +190,16 @@ func (n *Node) listen() error {
 		}
 	}
 	return nil
+}
+
+// look has what the start has left unlooked at looked at behind it.
+func (n *Node) look() error {
+	return n.shards[0].do(func(s *member) error {
+		n.auditor = audit.New(s.drv, n.rec.Audit, s.report)
+		n.rec.Audit = nil
+		n.auditor.Begin()
+		return nil
+	})
 }
 
 // abandon ends the shards of a node that has not come up.

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -28,8 +29,18 @@ func (g *group) CompleteFile(op *aio.FileOp) {
 	}
 }
 
-// doAll performs operations on all helpers at once, and waits for them.
+// doAll performs operations on all helpers at once, and waits for them. The error is that
+// of the first that failed.
 func (r *recovery) doAll(ops []aio.FileOp) error {
+	g, err := r.tryAll(ops)
+	if err != nil {
+		return err
+	}
+	return g.err
+}
+
+// tryAll is doAll for operations that may fail.
+func (r *recovery) tryAll(ops []aio.FileOp) (*group, error) {
 	g := &group{busy: len(ops)}
 	for i := range ops {
 		ops[i].Owner = g
@@ -37,10 +48,10 @@ func (r *recovery) doAll(ops []aio.FileOp) error {
 	}
 	for g.busy > 0 {
 		if _, err := r.d.Poll(groupWait); err != nil {
-			return err
+			return g, err
 		}
 	}
-	return g.err
+	return g, nil
 }
 
 // closeFiles makes the open segment files durable and closes them.
@@ -61,13 +72,20 @@ func (r *recovery) closeFiles() error {
 }
 
 // syncDirs makes the entries of all partitions durable that have new ones, and those
-// of topics: an earlier process may have made some and died before it came to that.
+// of their topics, and of all topics: an earlier process may have made some and died
+// before it came to that.
 func (r *recovery) syncDirs() error {
 	ops := []aio.FileOp{{Kind: aio.FileSyncDir, Path: r.path(layout.TopicsDir)}}
-	for _, p := range r.sorted() {
-		if p.touched {
-			ops = append(ops, aio.FileOp{Kind: aio.FileSyncDir, Path: p.dir})
+	topic := ""
+	for _, p := range r.sorted() { // those of a topic follow each other
+		if !p.touched {
+			continue
 		}
+		if dir := filepath.Dir(p.dir); dir != topic {
+			topic = dir
+			ops = append(ops, aio.FileOp{Kind: aio.FileSyncDir, Path: dir})
+		}
+		ops = append(ops, aio.FileOp{Kind: aio.FileSyncDir, Path: p.dir})
 	}
 	for len(ops) > 0 {
 		n := min(len(ops), maxOpenFiles)

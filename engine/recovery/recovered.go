@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/audit"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
@@ -36,17 +37,14 @@ func (r *recovery) finishPartition(p *replayed) error {
 		return err
 	}
 	p.state = st
+	r.leave(p)
 	return nil
 }
 
 // segments lists the segments of a partition. Files that begin at or above its end
 // hold nothing that was acknowledged; they are set aside.
 func (r *recovery) segments(p *replayed, st *PartitionState) error {
-	l, err := segment.List(r.fs, p.dir)
-	if err != nil && !aio.IsNotExist(err) {
-		return err
-	}
-	for _, f := range l.Segments {
+	for _, f := range p.files {
 		if !p.has || f.Base > p.seg.Base {
 			path := filepath.Join(p.dir, segment.LogName(f.Base))
 			if err := r.fs.Rename(path, segment.Orphan(path)); err != nil {
@@ -67,54 +65,49 @@ func (r *recovery) segments(p *replayed, st *PartitionState) error {
 			Expected: fmt.Sprintf("a segment of %d bytes", p.seg.Size), Found: "no file",
 		}
 	}
-	start := st.LogStart
-	for i := range st.Segments {
-		r.missing(p, start, st.Segments[i].Base)
-		if i+1 < len(st.Segments) {
-			start = r.endOf(p, &st.Segments[i], st.Segments[i+1].Base, l.Lost)
-		}
+	if len(st.Segments) > 0 {
+		r.missing(p, st.LogStart, st.Segments[0].Base)
 	}
 	return nil
 }
 
-// missing reports that segments are gone, if the one behind them begins at offset first
-// and the one before them ends at start. The log start stays where it was: a fetch below
+// missing reports that the oldest segments are gone, if those that are there begin at
+// offset first and the log at start. The log start stays where it was: a fetch below
 // first is answered with an error.
 func (r *recovery) missing(p *replayed, start, first int64) {
 	if first > start && !p.rec.Epochs.AllowsGap(start, first) {
 		r.out.Stats.Losses++
-		r.opts.Report("LOSS DETECTED: topic %s partition %d: no segment for offsets %d to %d",
-			p.info.Name, p.key.Partition, start, first-1)
+		r.opts.Report(audit.Missing, p.info.Name, p.key.Partition, start, first-1)
 	}
 }
 
-// endOf is where a segment ends, whose successor begins at next: as its index says, or
-// where an index begins whose log is gone. Without either it is taken for whole, and what
-// is missing shows when it is read: a start reads no logs.
-func (r *recovery) endOf(p *replayed, s *SegmentState, next int64, lost []segment.File) int64 {
-	id := segment.ID{Topic: p.key.Topic, Partition: uint32(p.key.Partition), Base: s.Base}
-	if end, ok := segment.SealedEnd(r.fs, p.dir, id, s.Size); ok {
-		return end
+// leave leaves it to an audit behind the start whether one of the segments between the
+// first and the last is gone: to know means to open them all.
+func (r *recovery) leave(p *replayed) {
+	if len(p.state.Segments) < 2 {
+		return
 	}
-	for _, f := range lost {
-		if f.Base > s.Base && f.Base < next && f.IndexBytes > 0 {
-			return f.Base
-		}
+	l := audit.Log{
+		Name: p.info.Name, Topic: p.key.Topic, Partition: p.key.Partition, Dir: p.dir,
+		Segments: make([]segment.File, len(p.state.Segments)), Indexes: p.indexes, Chain: p.rec.Epochs.Clone(),
 	}
-	return next
+	for i, s := range p.state.Segments {
+		l.Segments[i] = segment.File{Base: s.Base, LogBytes: s.Size}
+	}
+	r.out.Audit = append(r.out.Audit, l)
 }
 
 // readLog reads a partition's batches from the one that contains offset from on.
 func (r *recovery) readLog(p *replayed, from int64, each func(b []byte) error) error {
-	bases := append([]int64(nil), p.bases...)
-	if p.has && (len(bases) == 0 || bases[len(bases)-1] < p.seg.Base) {
-		bases = append(bases, p.seg.Base)
+	files := p.files
+	if at, ok := p.find(p.seg.Base); p.has && !ok {
+		files = slices.Insert(slices.Clone(files), at, segment.File{Base: p.seg.Base}) // gone, which opening it tells
 	}
-	for i, base := range bases {
-		if !p.has || base > p.seg.Base || (i+1 < len(bases) && bases[i+1] <= from) {
+	for i, f := range files {
+		if !p.has || f.Base > p.seg.Base || (i+1 < len(files) && files[i+1].Base <= from) {
 			continue
 		}
-		if err := r.readSegment(p, base, from, each); err != nil {
+		if err := r.readSegment(p, f.Base, from, each); err != nil {
 			return err
 		}
 	}
@@ -286,7 +279,8 @@ func (r *recovery) removeStale() error {
 	return nil
 }
 
-// removeLeftovers removes what interrupted writes and removals have left.
+// removeLeftovers removes what interrupted writes have left. Interrupted removals, which
+// may be of very many files, are left for later.
 func (r *recovery) removeLeftovers(dir string) error {
 	entries, err := r.fs.ReadDir(dir)
 	if err != nil {
@@ -294,7 +288,11 @@ func (r *recovery) removeLeftovers(dir string) error {
 	}
 	removed := false
 	for _, e := range entries {
-		if !aio.IsTemp(e.Name) && !segment.IsDeleted(e.Name) {
+		if segment.IsDeleted(e.Name) {
+			r.out.Deleted = append(r.out.Deleted, filepath.Join(dir, e.Name))
+			continue
+		}
+		if !aio.IsTemp(e.Name) {
 			continue
 		}
 		removed = true

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/audit"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
@@ -70,8 +71,13 @@ type Recovered struct {
 	Journals []*journal.Result
 	// Sequence is the sequence number of the newest checkpoint, by shard.
 	Sequence []uint64
-	Stats    Stats
-	lock     aio.File
+	// Audit are the logs of which it is not known yet whether a segment is missing
+	// between others; see audit.Auditor.
+	Audit []audit.Log
+	// Deleted are directories of deleted topics whose removal was interrupted.
+	Deleted []string
+	Stats   Stats
+	lock    aio.File
 }
 
 // Stats says what recovery did.

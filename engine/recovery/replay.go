@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
@@ -30,12 +31,14 @@ type replayed struct {
 	heardLSN uint64       // of that entry
 	jumps    bool         // batches that nobody knows of may be lost
 
-	next    int64 // offset that the next batch must have
-	bases   []int64
-	seg     SegmentState // the segment that is being appended to
-	has     bool         // seg exists
+	next    int64          // offset that the next batch must have
+	files   []segment.File // logs, as the directory showed them and as they are now
+	indexes []segment.File // indexes without a log
+	seg     SegmentState   // the segment that is being appended to
+	has     bool           // seg exists
 	file    aio.File
 	open    bool
+	exists  bool // the directory does
 	touched bool
 
 	head    []byte // content of the partial block before seg.Size, from a tail entry
@@ -166,20 +169,24 @@ func (r *recovery) replayCatalog() error {
 
 // replayRest brings every other partition up to date.
 func (r *recovery) replayRest() error {
-	for k, p := range r.parts {
+	var found []*replayed
+	for _, p := range r.sorted() {
 		if p.ok {
 			continue
 		}
-		switch info, status := r.opts.Topics.Topic(k.Topic); status {
+		switch info, status := r.opts.Topics.Topic(p.key.Topic); status {
 		case TopicLive:
 			p.info = info
-			if err := r.list(p); err != nil {
-				return err
-			}
+			found = append(found, p)
 		case TopicDeleted:
-			delete(r.parts, k)
+			delete(r.parts, p.key)
 		default:
-			return r.unknown(k.Topic, "a checkpoint")
+			return r.unknown(p.key.Topic, "a checkpoint")
+		}
+	}
+	for group := range slices.Chunk(found, listAtOnce) {
+		if err := r.list(group...); err != nil {
+			return err
 		}
 	}
 	return r.replay(false)
@@ -314,7 +321,7 @@ func (r *recovery) applyBatch(p *replayed, round *journal.Header, e *journal.Ent
 // a file, or where the limit asks for it.
 func (r *recovery) roll(p *replayed, h *batch.Header) error {
 	size := p.seg.Size + int64(len(p.pending))
-	_, exists := slices.BinarySearch(p.bases, h.BaseOffset)
+	_, exists := p.find(h.BaseOffset)
 	if p.has && !exists && !p.info.Config.MustRoll(p.seg.Base, size, int64(h.Size()), h) {
 		return nil
 	}
@@ -346,23 +353,55 @@ func (r *recovery) closeSegment(p *replayed) error {
 	if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSync, File: p.file}); err != nil {
 		return err
 	}
+	p.seg.Allocated = p.seg.Size
+	p.noteFile()
 	p.open = false
 	r.openFiles--
 	return aio.CloseFile(r.d, p.file)
 }
 
-// list reads the partition's directory, once.
-func (r *recovery) list(p *replayed) error {
-	p.ok = true
-	p.dir = filepath.Join(layout.TopicDir(r.opts.Dir, p.info.Name, p.key.Topic), segment.PartitionDir(p.key.Partition))
-	l, err := segment.List(r.fs, p.dir)
-	if err != nil && !aio.IsNotExist(err) {
+// find is the place of the log that begins at base, and whether there is one.
+func (p *replayed) find(base int64) (at int, ok bool) {
+	return slices.BinarySearchFunc(p.files, base, func(f segment.File, base int64) int { return cmp.Compare(f.Base, base) })
+}
+
+// noteFile enters the file of the segment that is being appended to as it is now, so that
+// the directory need not be read again.
+func (p *replayed) noteFile() {
+	at, ok := p.find(p.seg.Base)
+	if !ok {
+		p.files = slices.Insert(p.files, at, segment.File{Base: p.seg.Base})
+	}
+	p.files[at].LogBytes = p.seg.Allocated
+}
+
+// listAtOnce bounds the directories that are read at a time.
+const listAtOnce = 64
+
+// list reads the directories of partitions, on all helpers at once: the only time that a
+// start does.
+func (r *recovery) list(parts ...*replayed) error {
+	ops := make([]aio.FileOp, len(parts))
+	for i, p := range parts {
+		p.ok = true
+		p.dir = filepath.Join(layout.TopicDir(r.opts.Dir, p.info.Name, p.key.Topic), segment.PartitionDir(p.key.Partition))
+		ops[i] = aio.FileOp{Kind: aio.FileReadDir, Path: p.dir}
+	}
+	if _, err := r.tryAll(ops); err != nil {
 		return err
 	}
-	for _, f := range l.Segments {
-		p.bases = append(p.bases, f.Base)
+	for i, p := range parts {
+		if err := ops[i].Err; err != nil && !aio.IsNotExist(err) {
+			return err
+		}
+		p.exists = ops[i].Err == nil
+		l := segment.Classify(ops[i].Entries)
+		p.files, p.indexes = l.Segments, l.Lost
+		if err := r.cutTail(p); err != nil {
+			return err
+		}
 	}
-	return r.cutTail(p, l.Segments)
+	return nil
 }
 
 func (r *recovery) openFile(p *replayed) error {
@@ -374,12 +413,12 @@ func (r *recovery) openFile(p *replayed) error {
 			return err
 		}
 	}
-	if !p.touched {
+	if !p.exists {
 		if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileMkdirAll, Path: p.dir}); err != nil {
 			return err
 		}
 	}
-	p.touched = true
+	p.exists, p.touched = true, true
 	path := filepath.Join(p.dir, segment.LogName(p.seg.Base))
 	f, size, err := aio.OpenFile(r.d, path, aio.OpenWrite|aio.OpenDirect|aio.OpenCreate)
 	if err != nil {
@@ -393,6 +432,7 @@ func (r *recovery) openFile(p *replayed) error {
 		}
 	}
 	p.file, p.open, p.seg.Allocated = f, true, size
+	p.noteFile()
 	r.openFiles++
 	return nil
 }
@@ -437,6 +477,7 @@ func (r *recovery) flushPending(p *replayed) error {
 	}
 	p.seg.Size += int64(len(p.pending))
 	p.seg.Allocated = max(p.seg.Allocated, block)
+	p.noteFile()
 	r.pending -= int64(len(p.pending))
 	p.pending, p.head = p.pending[:0], nil
 	if cap(p.pending) > keepPending {

@@ -37,12 +37,12 @@ func (r *recovery) makeRoom() error {
 // the bytes that the checkpoint speaks of. That is space allocated in advance, and bytes
 // that the journals have too: a start writes those again whatever the files hold. Where
 // anything is damaged the files are left as they are.
-func (r *recovery) cutTail(p *replayed, segments []segment.File) error {
+func (r *recovery) cutTail(p *replayed) error {
 	if !r.short || r.out.Stats.Damaged > 0 || r.checkpointOf(p.shard).Lost != nil {
 		return nil
 	}
-	for _, s := range segments {
-		end := int64(0)
+	for i := range p.files {
+		s, end := &p.files[i], int64(0)
 		if p.has && s.Base < p.seg.Base {
 			continue
 		}
@@ -63,6 +63,7 @@ func (r *recovery) cutTail(p *replayed, segments []segment.File) error {
 		if err != nil {
 			return err
 		}
+		s.LogBytes = end
 	}
 	return nil
 }

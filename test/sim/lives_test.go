@@ -192,6 +192,9 @@ func (r *run) stop() {
 
 // home checks that a node that has ended in order holds nothing.
 func (r *run) home(n *node.Manual) {
+	if r.tellsOfDamage() && !r.rotten {
+		r.failf("reported behind the start: %s", strings.Join(r.log, "; "))
+	}
 	for i := range r.cfg.Shards {
 		u := n.Store(i).Usage()
 		if u.PinnedPieces != 0 || u.WaitingReads != 0 || u.PendingAppends != 0 || u.MemoryBytes != 0 {
