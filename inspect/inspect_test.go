@@ -145,6 +145,27 @@ func TestAJournalIsShownToItsEndAndBehindBreaks(t *testing.T) {
 	wants(t, shown(t, "journal-0", b[:journal.RingStart+2*journal.BlockSize]), "round: lsn 2", "end: ")
 }
 
+// What stands behind the newest round is of an earlier lap.
+func TestRoundsOfAnEarlierLapAreNotShown(t *testing.T) {
+	b := ring0(6)
+	before, err := journal.DecodeHeader(b[journal.RingStart+3*journal.BlockSize:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := journal.DecodeAnchor(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Sequence, a.HeadLSN, a.HeadPos = 4, 5, journal.RingStart+4*journal.BlockSize
+	a.HeadPrevLSN, a.HeadPrevCRC = 4, before.CRC
+	a.Encode(b)
+	text := shown(t, "journal-0", b)
+	wants(t, text, "round: lsn 5", "round: lsn 6", "end: position 40960, last lsn 6")
+	if strings.Contains(text, "round: lsn 1,") || strings.Contains(text, "break: ") {
+		t.Errorf("rounds of an earlier lap are shown:\n%s", text)
+	}
+}
+
 func TestWhatIsNoFileOfADataDirectoryIsNamed(t *testing.T) {
 	err := Content("README", strings.NewReader("text"), 4, func(*Item) error { return nil })
 	if !errors.Is(err, ErrUnknown) {
