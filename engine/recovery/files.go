@@ -56,15 +56,19 @@ func (r *recovery) tryAll(ops []aio.FileOp) (*group, error) {
 
 // closeFiles makes the open segment files durable and closes them.
 func (r *recovery) closeFiles() error {
-	var sync, shut []aio.FileOp
+	files := r.complete
 	for _, p := range r.sorted() {
 		if p.open {
-			sync = append(sync, aio.FileOp{Kind: aio.FileSync, File: p.file})
-			shut = append(shut, aio.FileOp{Kind: aio.FileClose, File: p.file})
+			files = append(files, p.file)
 			p.open = false
 		}
 	}
-	r.openFiles = 0
+	var sync, shut []aio.FileOp
+	for _, f := range files {
+		sync = append(sync, aio.FileOp{Kind: aio.FileSync, File: f})
+		shut = append(shut, aio.FileOp{Kind: aio.FileClose, File: f})
+	}
+	r.complete, r.openFiles = nil, 0
 	if err := r.doAll(sync); err != nil {
 		return err
 	}

@@ -136,11 +136,12 @@ type recovery struct {
 	journals  []*journalFile
 	ckpts     map[int]*shardCheckpoint
 	parts     map[layout.Key]*replayed
-	pending   int64 // bytes that wait in parts
-	openFiles int
-	short     bool // the disk may have too little room
-	clean     bool // every checkpoint is of an orderly end
-	unlost    bool // the machine has been up since: written data is there
+	pending   int64      // bytes that wait in parts
+	openFiles int        // those of partitions and complete ones
+	complete  []aio.File // segments that have got their last byte, open
+	short     bool       // the disk may have too little room
+	clean     bool       // every checkpoint is of an orderly end
+	unlost    bool       // the machine has been up since: written data is there
 }
 
 // replayBufferBytes is the memory through which segments are written.

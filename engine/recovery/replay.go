@@ -340,8 +340,9 @@ func (r *recovery) roll(p *replayed, h *batch.Header) error {
 	return nil
 }
 
-// closeSegment truncates a segment to its end and makes it durable. Its index is
-// rebuilt when it is needed.
+// closeSegment truncates a segment to its end. It becomes durable and is closed with the
+// other files that are open: one at a time, a start would take as many flushes as the
+// journals have segments. Its index is rebuilt when it is needed.
 func (r *recovery) closeSegment(p *replayed) error {
 	if err := r.openFile(p); err != nil {
 		return err
@@ -350,14 +351,11 @@ func (r *recovery) closeSegment(p *replayed) error {
 	if err := aio.DoFile(r.d, &op); err != nil {
 		return err
 	}
-	if err := aio.DoFile(r.d, &aio.FileOp{Kind: aio.FileSync, File: p.file}); err != nil {
-		return err
-	}
 	p.seg.Allocated = p.seg.Size
 	p.noteFile()
 	p.open = false
-	r.openFiles--
-	return aio.CloseFile(r.d, p.file)
+	r.complete = append(r.complete, p.file)
+	return nil
 }
 
 // find is the place of the log that begins at base, and whether there is one.
