@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/test/history"
@@ -20,6 +21,7 @@ type topic struct {
 	writers []*writer
 	tail    *tail
 	epochs  []uint32
+	sent    atomic.Int64 // bytes of messages given to clients
 }
 
 // log is a partition's history, shared by writers, consumer and verification.

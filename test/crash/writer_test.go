@@ -23,6 +23,14 @@ type style struct {
 	options    []client.ProducerOption
 }
 
+// Every life reads everything. On a machine that writes faster than it reads a life
+// would never end, and the next one would be longer: a topic to which mostBytes have been
+// written gets a message each trickle from a writer, and no more.
+const (
+	mostBytes = 48 << 20
+	trickle   = 5 * time.Millisecond
+)
+
 // writer sends messages to all partitions of a topic until it is told to stop,
 // whatever happens to the broker, and tells the histories.
 type writer struct {
@@ -88,14 +96,17 @@ func (wr *writer) run(ctx context.Context) {
 		if !wr.send(ctx) {
 			return
 		}
-		if wr.style.pause > 0 {
-			wr.rest(ctx)
+		switch {
+		case wr.topic.sent.Load() > mostBytes:
+			wr.rest(ctx, trickle)
+		case wr.style.pause > 0:
+			wr.rest(ctx, wr.style.pause)
 		}
 	}
 }
 
-func (wr *writer) rest(ctx context.Context) {
-	t := time.NewTimer(time.Duration(wr.rng.Int64N(int64(2 * wr.style.pause))))
+func (wr *writer) rest(ctx context.Context, pause time.Duration) {
+	t := time.NewTimer(time.Duration(wr.rng.Int64N(int64(2 * pause))))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -132,6 +143,7 @@ func (wr *writer) send(ctx context.Context) bool {
 	m := history.Message{Stream: l.stream, Producer: wr.id, Seq: wr.next[i]}
 	wr.next[i]++
 	wr.value = history.Append(wr.value[:0], m, wr.size())
+	wr.topic.sent.Add(int64(len(wr.value)))
 	l.locked(func() { l.p.Sent(m) })
 	key, headers := attachments(m, wr.value)
 	r := client.Record{Key: key, Value: wr.value, Headers: headers}
