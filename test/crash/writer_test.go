@@ -27,7 +27,7 @@ type style struct {
 // would never end, and the next one would be longer: a topic to which mostBytes have been
 // written gets a message each trickle from a writer, and no more.
 const (
-	mostBytes = 48 << 20
+	mostBytes = 4 << 20
 	trickle   = 5 * time.Millisecond
 )
 
