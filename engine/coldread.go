@@ -29,7 +29,7 @@ type coldRead struct {
 	verified bool   // the segment, for this read
 	probing  error  // why a block elsewhere in the segment is being read
 	noIndex  bool   // it cannot be had: the log is walked from its start
-	buf      []byte // ReadBufferBytes; allocated when first needed
+	buf      []byte // ReadBufferBytes
 	big      []byte // for batches larger than that; allocated when first needed
 	data     aio.Op
 	at       int64 // file position of the first byte read
@@ -87,13 +87,6 @@ func (s *Store) stopCold(c *coldRead) {
 
 func (c *coldRead) begin() {
 	c.held, c.verified, c.noIndex, c.probing = false, false, false, nil
-	if c.buf == nil {
-		var err error
-		if c.buf, err = c.s.drv.Alloc(ReadBufferBytes); err != nil {
-			c.finish(c.s.storage(err))
-			return
-		}
-	}
 	c.s.openSegment(c.r.Part, c.seg, c)
 }
 

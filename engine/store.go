@@ -211,7 +211,11 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 		s.writersFree = w
 	}
 	for i := 0; i < opts.ColdReads; i++ {
-		s.coldFree = &coldRead{s: s, next: s.coldFree}
+		c := &coldRead{s: s, next: s.coldFree}
+		if c.buf, err = s.drv.Alloc(ReadBufferBytes); err != nil {
+			return nil, err
+		}
+		s.coldFree = c
 	}
 	return s, nil
 }

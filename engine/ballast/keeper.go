@@ -35,7 +35,7 @@ const (
 	idle     step = iota
 	find          // the file, which may be there
 	stat          // whether there is room for a new one
-	create        //
+	create        // the file
 	allocate      // its blocks
 	flush         // them, durable
 	shut          // the file

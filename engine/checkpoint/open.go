@@ -14,8 +14,8 @@ const maxFileBytes = 1 << 30
 
 // Load reads a shard's checkpoint from dir, whichever generation is newer and can
 // be used. One that cannot be read because of something else than itself or the
-// medium may be the one that counts: that is an error. It blocks. A writer replaces the file [FileName] by aio's atomic
-// write; nothing else is needed.
+// medium may be the one that counts: that is an error. It blocks. A writer replaces
+// the file [FileName] by aio's atomic write; nothing else is needed.
 func Load(fs aio.FS, dir string, id Identity) (Choice, error) {
 	var files [2]generation
 	for i := range files {

@@ -17,8 +17,6 @@ type Log struct {
 	// sealed segment the base of the next one tells it.
 	EndOffset int64
 	Chain     Chain // nil for dense offsets
-	// MaxBatchBytes bounds a batch; 0 means batch.MaxSize.
-	MaxBatchBytes int64
 	// NeighbourAppend stands for append times that are lost: the oldest one of
 	// the segment behind, so that this one is never younger.
 	NeighbourAppend int64
@@ -107,7 +105,7 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	l := newJobReader(f, end)
 	s := newScanner(l, ScanOptions{
 		Path: b.logPath(), To: end, Offset: b.ID.Base, EndOffset: b.EndOffset,
-		Chain: b.Chain, Tail: tail, MaxBatchBytes: b.MaxBatchBytes,
+		Chain: b.Chain, Tail: tail,
 	})
 	b.ix = NewIndex(b.ID, b.interval(), nil)
 	if b.hints = b.writer; b.hints == nil {

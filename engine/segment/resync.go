@@ -88,7 +88,7 @@ func (s *scanner) claimed() (batch.Header, bool, error) {
 	b = bytes.Clone(b)
 	b[batch.AtMagic] = batch.Magic
 	h, err := batch.ParseHeader(b)
-	if err != nil || int64(h.Size()) > min(s.o.MaxBatchBytes, s.end-s.pos) {
+	if err != nil || int64(h.Size()) > s.end-s.pos {
 		return h, false, nil // the length is part of the damage
 	}
 	return h, h.LastOffsetDelta >= 0 && h.LastOffsetDelta < batch.MaxRecords, nil

@@ -29,8 +29,6 @@ type ScanOptions struct {
 	// Chain is the recorded history, nil for none.
 	Chain Chain
 	Tail  Tail
-	// MaxBatchBytes bounds a batch. 0 means batch.MaxSize.
-	MaxBatchBytes int64
 }
 
 // ScanEnd is where a scan has stopped.
@@ -78,9 +76,6 @@ type scanner struct {
 }
 
 func newScanner(l *logReader, o ScanOptions) *scanner {
-	if o.MaxBatchBytes <= 0 || o.MaxBatchBytes > batch.MaxSize {
-		o.MaxBatchBytes = batch.MaxSize
-	}
 	return &scanner{logReader: l, o: o, pos: o.From, next: o.Offset}
 }
 
@@ -150,7 +145,7 @@ func (s *scanner) header(pos int64) (batch.Header, fault, error) {
 		}
 		return h, fault{}, err
 	}
-	if limit := min(s.o.MaxBatchBytes, s.end-pos); int64(h.Size()) > limit {
+	if limit := s.end - pos; int64(h.Size()) > limit {
 		return h, fault{CheckLength, limit, int64(h.Size())}, nil
 	}
 	return h, fault{}, nil

@@ -177,17 +177,6 @@ type brokenReader struct{ err error }
 
 func (r brokenReader) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 
-func TestABatchOverTheLimitIsDamage(t *testing.T) {
-	l := newTestLog(testID)
-	l.append(t, newRand(t, 14), 1000)
-	o := l.options()
-	o.MaxBatchBytes = 500
-	var ce *CorruptError
-	if _, _, err := scanAll(l.data, o); !errors.As(err, &ce) || ce.Check != CheckLength || ce.Expected != 500 {
-		t.Errorf("%v", err)
-	}
-}
-
 // alignedOnly fails on any read that direct I/O would refuse.
 type alignedOnly struct {
 	t *testing.T

@@ -67,7 +67,7 @@ func (j *VerifyJob) Run(fs aio.FS) error {
 	l := newJobReader(f, end)
 	s := newScanner(l, ScanOptions{
 		Path: j.logPath(), To: end, Offset: j.ID.Base, EndOffset: j.EndOffset,
-		Chain: j.Chain, Tail: tail, MaxBatchBytes: j.MaxBatchBytes,
+		Chain: j.Chain, Tail: tail,
 	})
 	if err := s.walk(j.Index, func(b *Batch) { j.batch(l, b) }, j.damage); err != nil {
 		return withPath(err, j.logPath())

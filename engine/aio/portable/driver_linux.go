@@ -9,6 +9,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/hostfs"
 	"github.com/mqd-broker/mqd/engine/aio/hostnet"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"golang.org/x/sys/unix"
 )
@@ -57,15 +58,15 @@ type Driver struct {
 	// watched is the number of sockets that epoll knows.
 	watched int
 	// todo are operations on sockets that the next Poll starts.
-	todo queue[*aio.Op]
+	todo fifo.Queue[*aio.Op]
 	// ready are sockets that can go on, as far as is known.
-	ready   queue[int32]
+	ready   fifo.Queue[int32]
 	message message
 
 	// done are operations that have ended, whose owners are told next.
-	done queue[ending]
+	done fifo.Queue[ending]
 	// refused are file operations that ended without a worker.
-	refused queue[task]
+	refused fifo.Queue[task]
 
 	inFlight int // operations of all kinds
 	polling  bool
@@ -92,15 +93,11 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		sys:     cfg.calls,
-		fs:      &buffering{FS: cfg.FS},
-		files:   newFiles(opts.Files),
-		rand:    newRand(),
-		epoll:   -1,
-		todo:    newQueue[*aio.Op](),
-		ready:   newQueue[int32](),
-		done:    newQueue[ending](),
-		refused: newQueue[task](),
+		sys:   cfg.calls,
+		fs:    &buffering{FS: cfg.FS},
+		files: newFiles(opts.Files),
+		rand:  newRand(),
+		epoll: -1,
 	}
 	d.waker.fd = -1
 	if err := d.build(opts); err != nil {

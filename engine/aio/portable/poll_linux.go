@@ -75,7 +75,7 @@ func (d *Driver) turn(wait time.Duration) (int, error) {
 
 // quiet reports whether there is nothing to do without waiting.
 func (d *Driver) quiet() bool {
-	return d.done.len() == 0 && d.refused.len() == 0 && d.ready.len() == 0 &&
+	return d.done.Len() == 0 && d.refused.Len() == 0 && d.ready.Len() == 0 &&
 		!d.data.waiting() && !d.slow.waiting() && !d.waker.called.Load()
 }
 
@@ -131,15 +131,15 @@ func (d *Driver) list(fd int) {
 	s := &d.socks[fd]
 	if !s.listed && (s.readable && s.in != nil || s.writable && len(s.out) > 0) {
 		s.listed = true
-		d.ready.push(int32(fd))
+		d.ready.Push(int32(fd))
 	}
 }
 
 // serve goes on with sockets, one step each in turn, until n completions are
 // delivered. It returns n.
 func (d *Driver) serve(n int) int {
-	for visits := 0; visits < maxVisits && n < maxDelivered && d.ready.len() > 0; visits++ {
-		fd := int(d.ready.pop())
+	for visits := 0; visits < maxVisits && n < maxDelivered && d.ready.Len() > 0; visits++ {
+		fd := int(d.ready.Take())
 		s := &d.socks[fd]
 		s.listed = false
 		if s.readable && s.in != nil {
@@ -240,8 +240,8 @@ func (d *Driver) send(fd int) {
 // end meanwhile is for the next time.
 func (d *Driver) deliverDone() int {
 	n := 0
-	for k := d.done.len(); k > 0; k-- {
-		e := d.done.pop()
+	for k := d.done.Len(); k > 0; k-- {
+		e := d.done.Take()
 		op := e.op
 		op.N, op.Err, op.More = 0, e.err, false
 		op.Data, op.NewSock = nil, aio.NoSock
@@ -251,8 +251,8 @@ func (d *Driver) deliverDone() int {
 		d.end(op)
 		n++
 	}
-	for k := d.refused.len(); k > 0; k-- {
-		d.deliverTask(d.refused.pop())
+	for k := d.refused.Len(); k > 0; k-- {
+		d.deliverTask(d.refused.Take())
 		n++
 	}
 	return n

@@ -53,7 +53,7 @@ func (d *Driver) Submit(op *aio.Op) {
 		fallthrough
 	case aio.KindAccept, aio.KindRecv, aio.KindShutdown, aio.KindCloseSock:
 		op.Drv.Slot = queued
-		d.todo.push(op)
+		d.todo.Push(op)
 	default:
 		invariant.Violated("portable: a submitted operation has a kind")
 	}
@@ -88,8 +88,8 @@ func (d *Driver) Cancel(op *aio.Op) {
 
 // startQueued starts the operations on sockets that have been submitted, in order.
 func (d *Driver) startQueued() {
-	for k := d.todo.len(); k > 0; k-- {
-		op := d.todo.pop()
+	for k := d.todo.Len(); k > 0; k-- {
+		op := d.todo.Take()
 		fd := int(op.Sock)
 		switch {
 		case op.Drv.Slot == cancelled, d.closing && op.Kind <= aio.KindSend:
@@ -207,7 +207,7 @@ type ending struct {
 }
 
 // finishLater lets Poll tell op's owner of its end.
-func (d *Driver) finishLater(op *aio.Op, err error) { d.done.push(ending{op, err}) }
+func (d *Driver) finishLater(op *aio.Op, err error) { d.done.Push(ending{op, err}) }
 
 // opError says what failed and of what; no cause, no error.
 func (d *Driver) opError(op *aio.Op, cause error) error {

@@ -193,7 +193,7 @@ func (d *Driver) SubmitFile(op *aio.FileOp) {
 	d.begin()
 	t := task{file: op, handle: aio.NoFile}
 	if op.Err = d.aim(&t); op.Err != nil {
-		d.refused.push(t)
+		d.refused.Push(t)
 		return
 	}
 	d.slow.push(t)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/fifo"
 )
 
 // States of a worker. The loop makes given out of idle and idle out of done, the
@@ -53,7 +54,7 @@ type crew struct {
 	all     []*worker
 	free    []*worker // idle ones; who has worked last is next
 	most    int
-	backlog queue[task]
+	backlog fifo.Queue[task]
 
 	// ended counts the tasks that workers have ended, taken those that the loop
 	// has noticed.
@@ -65,7 +66,6 @@ type crew struct {
 func (c *crew) init(d *Driver, most int) {
 	c.d, c.most = d, most
 	c.all, c.free = make([]*worker, 0, most), make([]*worker, 0, most)
-	c.backlog = newQueue[task]()
 }
 
 // push gives a task to a worker, or lets it wait for one.
@@ -82,7 +82,7 @@ func (c *crew) push(t task) {
 		c.wg.Add(1)
 		go c.work(w)
 	default:
-		c.backlog.push(t)
+		c.backlog.Push(t)
 	}
 }
 
@@ -148,8 +148,8 @@ func (c *crew) collect() int {
 		w.task = task{}
 		w.state.Store(idle)
 		c.taken++
-		if c.backlog.len() > 0 {
-			w.give(c.backlog.pop())
+		if c.backlog.Len() > 0 {
+			w.give(c.backlog.Take())
 		} else {
 			c.free = append(c.free, w)
 		}
