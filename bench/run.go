@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,8 +16,9 @@ import (
 // startDelay is the time between the last connection and the first message.
 const startDelay = 20 * time.Millisecond
 
-// runNumber makes the topics and messages of the runs of a process different.
-var runNumber atomic.Uint32
+// newID tells the topics and messages of runs apart, also of those that other processes
+// begin at the same moment.
+func newID() uint32 { return rand.Uint32() }
 
 // run is a measurement under way. Its fields do not change while workers measure,
 // but for the atomic ones; a lane belongs to the worker of its connection.
@@ -51,7 +53,7 @@ func Run(ctx context.Context, p Platform, target Target, load Load) (*Result, er
 		return nil, err
 	}
 	r := &run{
-		platform: p, target: target, load: load, id: uint32(time.Now().Unix())<<12 | runNumber.Add(1)&0xfff,
+		platform: p, target: target, load: load, id: newID(),
 		frame: load.frameBytes(), schedule: load.schedule(), open: load.Open(), begin: make(chan struct{}),
 	}
 	if err := r.prepare(); err != nil {

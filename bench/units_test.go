@@ -350,3 +350,14 @@ func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Two processes that begin in the same second share neither clock nor count.
+func TestRunsOfOneMomentHaveIDsOfTheirOwn(t *testing.T) {
+	upper := map[uint32]bool{}
+	for range 100 {
+		upper[newID()>>12] = true
+	}
+	if len(upper) < 50 {
+		t.Fatalf("100 ids differ in their lower bits only, but for %d", len(upper))
+	}
+}
