@@ -111,7 +111,7 @@ func (s *member) end(now int64) int {
 		// A log that has failed comes to no further end: what it still has in
 		// flight is the driver's to wait for.
 		err := s.logFailed()
-		if err == nil && !s.store.Closed() {
+		if err == nil && !(s.store.Closed() && s.bystandersRest()) {
 			return 0
 		}
 		if err != nil {
@@ -127,6 +127,16 @@ func (s *member) end(now int64) int {
 		s.finish()
 	}
 	return 1
+}
+
+// bystandersRest ends what the first shard does beside its log, and reports whether that
+// has come to rest. The ballast is kept until the log has ended, which may need its room.
+func (s *member) bystandersRest() bool {
+	if s.id != 0 {
+		return true
+	}
+	s.n.keeper.Stop()
+	return s.n.keeper.Resting() && s.n.auditor.Resting()
 }
 
 // finish ends the loop after this turn.

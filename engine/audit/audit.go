@@ -41,6 +41,7 @@ type Auditor struct {
 	job    piece
 	op     aio.JobOp
 	losses int
+	busy   bool // with a piece
 	stop   bool
 }
 
@@ -53,9 +54,12 @@ func New(d aio.Driver, logs []Log, report func(format string, args ...any)) *Aud
 // Begin begins.
 func (a *Auditor) Begin() { a.next() }
 
-// Stop ends the work with the piece that is under way. What has not been looked at is left
-// for the next start.
+// Stop ends the work with the piece that is under way, which Resting waits for. What has
+// not been looked at is left for the next start.
 func (a *Auditor) Stop() { a.stop = true }
+
+// Resting reports whether nothing is under way.
+func (a *Auditor) Resting() bool { return !a.busy }
 
 // Done reports whether everything has been looked at.
 func (a *Auditor) Done() bool { return len(a.logs) == 0 }
@@ -65,7 +69,8 @@ func (a *Auditor) Losses() int { return a.losses }
 
 // next submits the next piece.
 func (a *Auditor) next() {
-	if a.stop || a.Done() {
+	a.busy = !a.stop && !a.Done()
+	if !a.busy {
 		return
 	}
 	a.job = piece{log: &a.logs[0], from: a.job.to, found: a.job.found[:0]}

@@ -170,10 +170,13 @@ func TestAnAuditThatIsStoppedOpensNothingMore(t *testing.T) {
 		r.turn()
 	}
 	a.Stop()
+	if a.Resting() {
+		t.Fatal("at rest in the middle of a piece")
+	}
 	for range 1000 {
 		r.turn()
 	}
-	if n := opens.Seen(); n > pieceSegments || a.Done() {
-		t.Fatalf("%d indexes opened, done %v", n, a.Done())
+	if n := opens.Seen(); n > pieceSegments || a.Done() || !a.Resting() {
+		t.Fatalf("%d indexes opened, done %v, resting %v", n, a.Done(), a.Resting())
 	}
 }

@@ -152,6 +152,37 @@ func TestAHalfBallastIsNone(t *testing.T) {
 	r.is(Size(testTotal), false, fmt.Sprintf("made %d", Size(testTotal)))
 }
 
+// A keeper that is stopped finishes what it is at and begins nothing more, so that its
+// driver can be closed once it rests.
+func TestAKeeperThatIsStoppedComesToRest(t *testing.T) {
+	r := newRig(t)
+	r.k.Begin(false)
+	if r.k.Resting() {
+		t.Fatal("a keeper that looks for its file is not at rest")
+	}
+	r.k.Stop()
+	r.run(time.Second)
+	r.is(Size(testTotal), false)
+	r.b.Release()
+	r.run(5 * time.Second)
+	r.is(Size(testTotal), false)
+	if n := r.loop.Driver().InFlight(); n != 0 || !r.k.Resting() {
+		t.Fatalf("%d operations in flight, resting %v", n, r.k.Resting())
+	}
+
+	full := newRig(t)
+	full.capacity(full.used())
+	full.k.Begin(false)
+	full.k.Stop()
+	full.run(time.Millisecond)
+	full.capacity(testTotal)
+	full.run(5 * time.Second)
+	full.is(-1, true, "missing false")
+	if !full.k.Resting() {
+		t.Fatal("a keeper that is stopped has tried again")
+	}
+}
+
 // Where a filesystem cannot reserve space the broker serves without a ballast.
 func TestABallastThatCannotBeMadeHoldsNobodyUp(t *testing.T) {
 	r := newRig(t)

@@ -58,6 +58,7 @@ type Keeper struct {
 	why    error // of a failure that is being cleaned up
 	told   bool  // that it is missing
 	unable bool  // told that it cannot be made
+	stop   bool  // nothing new is begun
 	timer  shard.Timer
 }
 
@@ -80,6 +81,15 @@ func (k *Keeper) Begin(missing bool) {
 	k.next()
 }
 
+// Stop ends the work with what is under way, which Resting waits for.
+func (k *Keeper) Stop() {
+	k.stop = true
+	k.loop.Disarm(&k.timer)
+}
+
+// Resting reports whether nothing is under way.
+func (k *Keeper) Resting() bool { return k.step == idle }
+
 // Turn begins the removal of the file if somebody has asked for it. It is for every turn
 // of the loop.
 func (k *Keeper) Turn() {
@@ -96,7 +106,7 @@ func (k *Keeper) path() string { return filepath.Join(k.dir, Name) }
 // next begins what is to be done, if nothing is under way.
 func (k *Keeper) next() {
 	switch {
-	case k.step != idle:
+	case k.step != idle || k.stop:
 	case k.b.wanted.Load():
 		k.b.missing.Store(true)
 		k.begin(remove, aio.FileOp{Kind: aio.FileRemove, Path: k.path()})
@@ -192,5 +202,7 @@ func (k *Keeper) without(err error) {
 			k.events.BallastUnable(err)
 		}
 	}
-	k.loop.Arm(&k.timer, k.loop.Now()+int64(retry))
+	if !k.stop {
+		k.loop.Arm(&k.timer, k.loop.Now()+int64(retry))
+	}
 }
