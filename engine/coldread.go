@@ -8,10 +8,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/segment"
 )
 
-// ReadBufferBytes is the size of a buffer for reads from segment files. A batch
-// that is larger is read into a buffer sized for the largest batch.
-const ReadBufferBytes = 256 << 10
-
 // coldRead answers a read from a segment's file: open it, find the place by the
 // index, read, check, pick the whole batches. There is a fixed number of them; reads
 // beyond it queue.

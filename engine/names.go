@@ -2,10 +2,11 @@ package engine
 
 import (
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/options"
 	"github.com/mqd-broker/mqd/engine/tally"
 )
 
-// The names of packages layout and tally that callers of the engine need.
+// The names of packages layout, options and tally that callers of the engine need.
 type (
 	// TopicID names a topic for life.
 	TopicID = layout.TopicID
@@ -21,6 +22,10 @@ type (
 	StoreStats = tally.Stats
 	// Usage is what a store holds at the moment.
 	Usage = tally.Usage
+	// StoreOptions size a store.
+	StoreOptions = options.Store
+	// Events tells what an operator should hear of.
+	Events = options.Events
 )
 
 // The durability classes.
@@ -39,6 +44,9 @@ const (
 
 // CatalogTopic is the id of the catalog's topic.
 var CatalogTopic = layout.CatalogTopic
+
+// ReadBufferBytes is the size of a buffer for reads from segment files.
+const ReadBufferBytes = options.ReadBufferBytes
 
 // SlotOf is layout.SlotOf.
 func SlotOf(k Key, slots int) uint16 { return layout.SlotOf(k, slots) }

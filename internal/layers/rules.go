@@ -59,6 +59,7 @@ var Table = []Package{
 
 	{Path: "engine", Rank: 60, Traits: NoOS | DataPath},
 	{Path: "engine/recovery", Rank: 58, Traits: NoOS},
+	{Path: "engine/options", Rank: 58, Traits: NoOS | DataPath},
 	{Path: "engine/layout", Rank: 57, Traits: NoOS | DataPath},
 	{Path: "engine/checkpoint", Rank: 55, Traits: NoOS | DataPath},
 	{Path: "engine/journal", Rank: 50, Traits: NoOS | DataPath},
