@@ -152,8 +152,8 @@ func (o *described) stepDone(*step) {
 	}
 }
 
-// info describes a partition of this shard.
-func (b *Shard) info(t *catalog.Topic, number uint32) PartitionInfo {
+// Info describes a partition of this shard, with as much work as it has segments.
+func (b *Shard) Info(t *catalog.Topic, number uint32) PartitionInfo {
 	p := b.store.Partition(engine.Key{Topic: t.ID, Partition: number})
 	if p == nil {
 		return PartitionInfo{Shard: b.id, NewestAppend: -1, Class: Class(t.Config.Durability())}

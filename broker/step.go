@@ -92,7 +92,7 @@ func (b *Shard) work() int {
 // stepOn does a step for one partition.
 func (b *Shard) stepOn(s *step, number uint32) {
 	if s.kind == stepDescribe {
-		s.infos[number] = b.info(s.topic, number)
+		s.infos[number] = b.Info(s.topic, number)
 		return
 	}
 	k := engine.Key{Topic: s.topic.ID, Partition: number}

@@ -23,6 +23,7 @@ type member struct {
 	n       *Node
 	id      int
 	drv     aio.Driver
+	clock   aio.Clock // the driver's, which anybody may read
 	loop    *shard.Loop
 	store   *engine.Store
 	journal *journal.Journal
@@ -38,8 +39,9 @@ type member struct {
 	results chan error
 	byHand  bool // there is no thread; see Manual
 
-	over    atomic.Bool // the loop turns no more
-	order   order       // that it has obeyed
+	failure atomic.Pointer[logFailure] // nil while the log works
+	over    atomic.Bool                // the loop turns no more
+	order   order                      // that it has obeyed
 	ending  ending
 	abortBy int64 // loop time, nanoseconds
 	tick    shard.Timer
@@ -79,6 +81,7 @@ func (s *member) run() {
 	s.over.Store(true)
 	s.n.turning.Done()
 	s.n.turning.Wait()
+	s.n.goDeaf()
 	if s.id == 0 {
 		s.n.closing.Wait()
 	} else {
@@ -114,7 +117,7 @@ func (s *member) open() error {
 	if err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
-	s.drv = drv
+	s.drv, s.clock = drv, drv.Clock()
 	s.loop = shard.New(drv, shard.Options{
 		ID: s.id, Idle: cfg.Idle, Spin: cfg.Spin,
 		Sleep: s.n.mesh.Port(s.id).Sleep(), Thread: s.n.platform.Thread(s.id),

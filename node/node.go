@@ -12,7 +12,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/audit"
 	"github.com/mqd-broker/mqd/engine/ballast"
 	"github.com/mqd-broker/mqd/engine/recovery"
-	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/ringbuf"
 )
@@ -39,7 +38,12 @@ type Node struct {
 	keeper   *ballast.Keeper // on the first shard's loop
 	auditor  *audit.Auditor  // on the first shard's loop
 	addr     string
+	driver   string // its name
+	began    time.Time
 	took     time.Duration
+
+	asking sync.RWMutex // of goroutines that are no shards
+	deaf   bool         // nobody may post to a loop any more
 
 	order  atomic.Int32 // what shards are told; see order
 	quiet  atomic.Int32 // shards that will send no more requests
@@ -60,11 +64,11 @@ type Node struct {
 // Start recovers the data directory and begins to serve. It returns when clients
 // can connect. An error leaves nothing running.
 func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
-	began := time.Now()
 	n, err := newNode(cfg, p)
 	if err != nil {
 		return nil, err
 	}
+	n.began = time.Now()
 	n.launch()
 	if err := n.begin(ctx); err != nil {
 		n.abandon()
@@ -73,7 +77,8 @@ func Start(ctx context.Context, cfg Config, p Platform) (*Node, error) {
 	for _, s := range n.shards {
 		s.stages <- nil // serve
 	}
-	n.took = time.Since(began)
+	n.took = time.Since(n.began)
+	n.driver = n.shards[0].drv.Name()
 	n.logStart()
 	return n, nil
 }
@@ -259,6 +264,27 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.err
 }
 
+// Abort ends the node at once, as if its process died: connections are closed and nothing
+// more is acknowledged. A nil error says that all has ended, the data directory is free,
+// and all memory given back. After one that says it has not, Abort may be called again.
+func (n *Node) Abort() error {
+	n.broker.Quiesce()
+	n.abort()
+	select {
+	case <-n.done:
+		return nil
+	default:
+		return fmt.Errorf("%w: not all shards have ended within %v", ErrNotEnded, n.patience)
+	}
+}
+
+// goDeaf has nobody post to loops any more, whose drivers are about to be closed.
+func (n *Node) goDeaf() {
+	n.asking.Lock()
+	defer n.asking.Unlock()
+	n.deaf = true
+}
+
 // abort ends all shards at once. It gives up on loops that do not turn any more.
 func (n *Node) abort() {
 	n.give(orderAbort)
@@ -274,9 +300,6 @@ func (n *Node) abort() {
 		}
 	}
 }
-
-// LoopStats are the counters of a shard's loop.
-func (n *Node) LoopStats(shard int) *shard.Stats { return n.shards[shard].loop.Stats() }
 
 // Shards is the number of shards.
 func (n *Node) Shards() int { return len(n.shards) }

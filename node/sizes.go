@@ -75,7 +75,8 @@ func (e *events) log() *slog.Logger { return e.cfg.Log }
 
 // StoreFailed implements engine.Events.
 func (e *events) StoreFailed(shard int, err error) {
-	e.log().Error("log failed: nothing is acknowledged until the next start", "shard", shard, "error", err)
+	e.shards[shard].failure.Store(&logFailure{err})
+	e.log().Error("log failed: nothing is acknowledged until it is opened again, by mqd admin reopen or the next start", "shard", shard, "error", err)
 }
 
 // SealFailed implements engine.Events.
