@@ -49,11 +49,11 @@ type Scanner struct {
 
 // NewScanner returns a Scanner that reads through d.
 func NewScanner(d aio.Driver) (*Scanner, error) {
-	buf, err := d.Alloc(windowBytes)
+	win, err := newWindow(d)
 	if err != nil {
 		return nil, fmt.Errorf("journal: scan: %w", err)
 	}
-	return &Scanner{win: window{d: d, buf: buf}}, nil
+	return &Scanner{win: win}, nil
 }
 
 // ReadAnchors reads both anchors. An error of one of them is not an error of the
@@ -61,7 +61,6 @@ func NewScanner(d aio.Driver) (*Scanner, error) {
 func (s *Scanner) ReadAnchors(region Region) (anchors [anchorCount]Anchor, flaws [anchorCount]error) {
 	for i := range anchors {
 		b := s.win.buf[:BlockSize]
-		s.win.n = 0
 		if err := readRegion(s.win.d, region, b, int64(i)*BlockSize); err != nil {
 			flaws[i] = fmt.Errorf("journal: anchor %d: %w", i, errors.Join(ErrAnchor, err))
 		} else if anchors[i], err = DecodeAnchor(b); err != nil {
@@ -87,7 +86,8 @@ func (s *Scanner) Scan(region Region, visit Visitor) (*Result, error) {
 	if a.Size > region.Size() {
 		return nil, fmt.Errorf("journal: expected %d bytes, found %d: %w", a.Size, region.Size(), ErrRegion)
 	}
-	s.win.region, s.win.end, s.win.n, s.win.bad = region, a.Size, 0, 0
+	s.win.open(region, a.Size)
+	s.win.bad = 0
 	w := &walk{
 		s: s, win: &s.win, ring: ring{end: a.Size}, res: res, visit: visit,
 		cur:    link{lsn: a.HeadPrevLSN, crc: a.HeadPrevCRC, pos: a.HeadPos},
@@ -96,7 +96,7 @@ func (s *Scanner) Scan(region Region, visit Visitor) (*Result, error) {
 	res.incarnation = a.Incarnation
 	res.head = live{lsn: a.HeadLSN, pos: a.HeadPos, prevLSN: a.HeadPrevLSN, prevCRC: a.HeadPrevCRC}
 	w.lives.add(a.Incarnation, a.ResumeLSN)
-	if err := w.run(); err != nil {
+	if err := first(w.run(), s.win.settle()); err != nil {
 		return nil, err
 	}
 	w.finish()
@@ -158,8 +158,12 @@ type walk struct {
 // without searching again. Nothing may have been written since.
 func (s *Scanner) Revisit(region Region, res *Result, visit Visitor) error {
 	a := &res.Anchor
-	s.win.region, s.win.end, s.win.n = region, a.Size, 0
+	s.win.open(region, a.Size)
 	w := &walk{s: s, win: &s.win, ring: ring{end: a.Size}, res: &Result{Anchor: *a}, visit: visit}
+	return first(w.revisit(res), s.win.settle())
+}
+
+func (w *walk) revisit(res *Result) error {
 	for _, l := range res.rounds {
 		h, flaw, err := w.header(l.pos)
 		if err = first(err, flaw); err != nil {
