@@ -27,10 +27,10 @@ func (w *World) Crash(keep Keep) {
 }
 
 func (w *World) cutPower(keep Keep) {
-	flight := w.inFlightWrites()
+	flight := w.shuffled(w.inFlightWrites())
 	w.killDrivers()
 	for _, f := range flight {
-		f.ino.Fly(f.data, f.off)
+		f.File.Fly(f.Data, f.Off)
 	}
 	w.tree.PowerCut(keep)
 	w.reboot()
@@ -46,25 +46,17 @@ func (w *World) Kill() {
 }
 
 func (w *World) endProcesses() {
-	flight := w.inFlightWrites()
+	flight := w.shuffled(w.inFlightWrites())
 	w.killDrivers()
 	for _, f := range flight {
-		f.ino.Tear(f.data, f.off, &w.rng)
+		f.File.Tear(f.Data, f.Off, &w.rng)
 	}
 	w.tree.Restart()
 }
 
-// flying is a write that was in flight when the machine stopped.
-type flying struct {
-	ino  *disk.Inode
-	data []byte
-	off  int64
-}
-
-// inFlightWrites lists the writes in flight that could reach the disk, in the
-// order in which they would have been performed at the latest.
-func (w *World) inFlightWrites() []flying {
-	var list []flying
+// inFlightWrites lists the writes in flight that could reach the disk.
+func (w *World) inFlightWrites() []disk.Flight {
+	var list []disk.Flight
 	for _, d := range w.drivers {
 		if d.side != server {
 			continue
@@ -79,9 +71,14 @@ func (w *World) inFlightWrites() []flying {
 			if h == nil || h.mode&aio.OpenWrite == 0 || h.checkIO(op.Buf, op.Off) != nil {
 				continue
 			}
-			list = append(list, flying{h.ino, op.Buf[op.Drv.Done:], op.Off + int64(op.Drv.Done)})
+			list = append(list, disk.Flight{File: h.ino, Data: op.Buf[op.Drv.Done:], Off: op.Off + int64(op.Drv.Done)})
 		}
 	}
+	return list
+}
+
+// shuffled brings writes into some order: none is promised.
+func (w *World) shuffled(list []disk.Flight) []disk.Flight {
 	for i := len(list) - 1; i > 0; i-- {
 		j := w.rng.Below(int64(i + 1))
 		list[i], list[j] = list[j], list[i]

@@ -406,6 +406,7 @@ func (d *Driver) kill() {
 	d.w.forget(d)
 	d.w.disarm(d)
 	d.helpers.kill()
+	d.w.opt.Memory.give(&d.memory)
 	d.kick()
 	d.w.cond.Broadcast()
 }

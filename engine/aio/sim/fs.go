@@ -51,6 +51,9 @@ func (s *fsys) step(op Ops, what, path, more string) (*Fault, error) {
 		s.w.mu.Unlock()
 		return nil, fsError(what, path, aio.ErrClosed)
 	}
+	if s.help == nil {
+		s.w.look(&subj)
+	}
 	return s.w.strike(&subj), nil
 }
 

@@ -54,6 +54,35 @@ func aligned(n int) []byte {
 	return b[skip : skip+n : skip+n]
 }
 
+// Memory is the I/O memory of drivers that are gone, by size.
+type Memory struct{ spare map[int][][]byte }
+
+// NewMemory makes an empty one.
+func NewMemory() *Memory { return &Memory{map[int][][]byte{}} }
+
+// take is aligned, from what there is.
+func (m *Memory) take(n int) []byte {
+	if m == nil || len(m.spare[n]) == 0 {
+		return aligned(n)
+	}
+	list := m.spare[n]
+	b := list[len(list)-1]
+	m.spare[n] = list[:len(list)-1]
+	clear(b)
+	return b
+}
+
+// give takes the memory of a driver that is gone.
+func (m *Memory) give(from *memory) {
+	if m == nil {
+		return
+	}
+	for _, r := range from.ranges {
+		m.spare[len(r.keep)] = append(m.spare[len(r.keep)], r.keep)
+	}
+	from.ranges = nil
+}
+
 // Alloc returns n bytes of zeroed memory for I/O.
 func (d *Driver) Alloc(n int) ([]byte, error) {
 	d.w.mu.Lock()
@@ -66,7 +95,7 @@ func (d *Driver) Alloc(n int) ([]byte, error) {
 		return nil, nil
 	}
 	d.memory.used += size
-	b := aligned(n)
+	b := d.w.opt.Memory.take(n)
 	d.memory.add(b)
 	return b, nil
 }

@@ -49,6 +49,9 @@ type Options struct {
 	// SocketBuffer is the number of bytes a connection holds in one direction
 	// between a sender and a receiver. Default 256 KiB.
 	SocketBuffer int
+	// Memory, where several worlds have it in common, lets a driver have the memory
+	// of those that are gone. It is for worlds that one goroutine uses.
+	Memory *Memory
 }
 
 // turnCost is the virtual time, in nanoseconds, that a Poll takes: a loop that
@@ -82,6 +85,7 @@ type World struct {
 
 	fuse  *Fuse
 	blown bool
+	watch func(*Moment)
 
 	net    network
 	faults []*Injection
@@ -92,7 +96,10 @@ type World struct {
 }
 
 // New makes a world with an empty disk.
-func New(o Options) *World {
+func New(o Options) *World { return newWorld(o, nil) }
+
+// newWorld makes a world with the disk of an image; of nil, with an empty one.
+func newWorld(o Options, image *Image) *World {
 	if o.Capacity == 0 {
 		o.Capacity = 1 << 40
 	}
@@ -117,8 +124,16 @@ func New(o Options) *World {
 		w.timer = time.AfterFunc(time.Hour, w.settle)
 		w.timer.Stop() // until arm sets it
 	}
-	w.tree = disk.NewTree(o.Capacity, &w.rng)
-	w.reboot()
+	if image == nil {
+		w.tree = disk.NewTree(o.Capacity, &w.rng)
+		w.reboot()
+		return w
+	}
+	w.tree, w.mounts, w.boot = image.disk.Clone(), image.mounts, image.boot
+	w.tree.Use(&w.rng)
+	if !image.killed {
+		w.reboot()
+	}
 	return w
 }
 
@@ -206,7 +221,9 @@ func (w *World) run(e event) {
 		if !e.d.alive(e.slot, e.gen) {
 			return
 		}
-		if s := e.d.subjectOf(e.d.slots[e.slot].op); e.freed || len(w.holds) == 0 || !w.held(&s, e) {
+		s := e.d.subjectOf(e.d.slots[e.slot].op)
+		w.look(&s)
+		if e.freed || len(w.holds) == 0 || !w.held(&s, e) {
 			e.d.perform(e.slot, &s)
 		}
 	case evHelper:
@@ -214,6 +231,7 @@ func (w *World) run(e event) {
 			w.burn()
 		}
 		if !e.d.dead && (e.freed || len(w.holds) == 0 || !w.held(&e.help.next, e)) {
+			w.look(&e.help.next)
 			w.mu.Unlock()
 			e.help.turn()
 			w.mu.Lock()

@@ -1,7 +1,7 @@
 package disk
 
 // arenaChunk is the size, in bytes, of the pieces in which the log takes memory.
-const arenaChunk = pageSize
+const arenaChunk = 64 << 10
 
 // arena holds the log's copies of written bytes. It is emptied whenever the log
 // is, and keeps its memory.

@@ -1,20 +1,37 @@
 package disk
 
-import "bytes"
+import (
+	"bytes"
+	"hash/maphash"
+)
 
 const (
 	// sectorSize is the unit in which a device keeps or loses bytes.
 	sectorSize = 512
 	// pageSize is the unit in which content takes memory.
-	pageSize = 64 << 10
+	pageSize = 16 << 10
 )
 
-type page [pageSize]byte
+// page is a piece of a file.
+type page struct {
+	b [pageSize]byte
+	// sum is a hash of b while summed is set.
+	sum    uint64
+	summed bool
+}
 
-var zeroPage page
+// zeros are compared with.
+var zeros [arenaChunk]byte
 
-// content is the bytes of a file as a sparse array: a missing page is zeros.
-type content struct{ pages []*page }
+// seed is of the hashes of pages, which do not outlive the process.
+var seed = maphash.MakeSeed()
+
+// content is the bytes of a file as a sparse array: a missing page is zeros. A page
+// that several contents have is copied by the one that changes it.
+type content struct {
+	pages  []*page
+	shared []bool // of pages: another content may have it too
+}
 
 // eachPage calls do for every part of [off, off+n) that lies in one page: the
 // page's number, the offset in it, and the part's place in the range.
@@ -34,11 +51,28 @@ func (c *content) page(i int) *page {
 	return c.pages[i]
 }
 
+// own is the page i, to be changed.
+func (c *content) own(i int) *page {
+	for len(c.pages) <= i {
+		c.pages, c.shared = append(c.pages, nil), append(c.shared, false)
+	}
+	switch p := c.pages[i]; {
+	case p == nil:
+		c.pages[i] = new(page)
+	case c.shared[i]:
+		c.pages[i] = &page{b: p.b}
+	default:
+		p.summed = false
+	}
+	c.shared[i] = false
+	return c.pages[i]
+}
+
 // read fills b from off.
 func (c *content) read(b []byte, off int64) {
 	eachPage(off, int64(len(b)), func(i int, in, at, part int64) {
 		if p := c.page(i); p != nil {
-			copy(b[at:at+part], p[in:])
+			copy(b[at:at+part], p.b[in:])
 		} else {
 			clear(b[at : at+part])
 		}
@@ -49,16 +83,10 @@ func (c *content) read(b []byte, off int64) {
 func (c *content) write(b []byte, off int64) {
 	eachPage(off, int64(len(b)), func(i int, in, at, part int64) {
 		src := b[at : at+part]
-		if c.page(i) == nil {
-			if allZero(src) {
-				return
-			}
-			for len(c.pages) <= i {
-				c.pages = append(c.pages, nil)
-			}
-			c.pages[i] = new(page)
+		if c.page(i) == nil && allZero(src) {
+			return
 		}
-		copy(c.pages[i][in:], src)
+		copy(c.own(i).b[in:], src)
 	})
 }
 
@@ -70,8 +98,8 @@ func (c *content) zero(from, to int64) {
 		case p == nil:
 		case part == pageSize:
 			c.pages[i] = nil
-		default:
-			clear(p[in : in+part])
+		case !allZero(p.b[in : in+part]):
+			clear(c.own(i).b[in : in+part])
 		}
 	})
 }
@@ -87,23 +115,44 @@ func (c *content) flip(off int64, mask byte) {
 	c.write(b[:], off)
 }
 
-// copyOf makes c equal to o.
+// copyOf makes c equal to o. They have their pages in common until one of them
+// changes.
 func (c *content) copyOf(o *content) {
-	for len(c.pages) < len(o.pages) {
-		c.pages = append(c.pages, nil)
+	for i := range o.shared {
+		o.shared[i] = true
 	}
-	for i := range c.pages {
-		src := o.page(i)
-		switch {
-		case src == nil:
-			c.pages[i] = nil
-		case c.pages[i] == nil:
-			c.pages[i] = new(page)
-			fallthrough
-		default:
-			*c.pages[i] = *src
+	c.pages = append(c.pages[:0], o.pages...)
+	c.shared = append(c.shared[:0], o.shared...)
+}
+
+// holds reports whether the bytes at off are b.
+func (c *content) holds(b []byte, off int64) bool {
+	same := true
+	eachPage(off, int64(len(b)), func(i int, in, at, part int64) {
+		if p := c.page(i); p != nil {
+			same = same && bytes.Equal(b[at:at+part], p.b[in:in+part])
+		} else {
+			same = same && allZero(b[at:at+part])
+		}
+	})
+	return same
+}
+
+// fold adds what is not zero to a hash of other things.
+func (c *content) fold(h *maphash.Hash) {
+	for i, p := range c.pages {
+		if p == nil {
+			continue
+		}
+		if !p.summed {
+			p.sum, p.summed = maphash.Bytes(seed, p.b[:]), true
+		}
+		if p.sum != zeroSum {
+			foldNumbers(h, uint64(i), p.sum)
 		}
 	}
 }
 
-func allZero(b []byte) bool { return bytes.Equal(b, zeroPage[:len(b)]) }
+var zeroSum = maphash.Bytes(seed, zeros[:pageSize])
+
+func allZero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }

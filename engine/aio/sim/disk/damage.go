@@ -1,5 +1,7 @@
 package disk
 
+import "slices"
+
 // span is the byte range [from, to) of a file.
 type span struct{ from, to int64 }
 
@@ -65,6 +67,7 @@ func (f *Inode) Flip(off int64, mask byte) {
 			if r.data == nil {
 				r.data = make([]byte, r.n)
 			}
+			r.data = slices.Clone(r.data) // a copy of the tree may have it too
 			r.data[off-r.off] ^= mask
 		}
 	}

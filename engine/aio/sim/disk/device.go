@@ -122,7 +122,7 @@ func (v *device) append(f *Inode, data []byte, off int64, durable bool) {
 	for len(data) > 0 {
 		n := min(len(data), arenaChunk)
 		r := record{ino: f, off: off, n: int64(n), durable: durable}
-		if n > len(zeroPage) || !allZero(data[:n]) {
+		if !allZero(data[:n]) {
 			r.data = v.arena.copy(data[:n])
 		}
 		v.push(r)

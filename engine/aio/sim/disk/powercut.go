@@ -19,15 +19,29 @@ const (
 // PowerCut loses what is not durable, but for what keep lets survive, and makes
 // the rest the visible state. No handle and no lock survives.
 func (t *Tree) PowerCut(keep Keep) {
+	t.powerCut(func(v *device) verdict { return t.newCut(keep, v) })
+}
+
+func (t *Tree) powerCut(of func(v *device) verdict) {
 	for _, v := range t.devices {
-		v.powerCut(t.newCut(keep, v))
+		v.powerCut(of(v))
 		v.readOnly = false
 	}
 	t.restore(t.root, map[*Inode]bool{})
 	t.Restart()
 }
 
-// cut decides what of one device survives.
+// verdict decides what of one device survives.
+type verdict interface {
+	// size decides about a change of a file's size, names about a change of names. Of
+	// changes of a size those behind one that is lost are not asked about.
+	size(seq uint64) bool
+	names(tx uint64) bool
+	// sectors returns the decision about each of n sectors of the record seq.
+	sectors(seq uint64, n int64) func(i int64) bool
+}
+
+// cut is a verdict by chance.
 type cut struct {
 	keep     Keep
 	choose   Chooser
@@ -65,7 +79,10 @@ func (c *cut) keeps(seq, newest uint64) bool {
 	return false
 }
 
-// sectors returns the decision about each of n sectors of the record seq.
+func (c *cut) size(seq uint64) bool { return c.keeps(seq, c.seq) }
+
+func (c *cut) names(tx uint64) bool { return c.keeps(tx, c.tx) }
+
 func (c *cut) sectors(seq uint64, n int64) func(i int64) bool {
 	if c.keep == KeepPrefix && seq == c.seq {
 		end := c.choose.Below(n + 1)
@@ -75,7 +92,7 @@ func (c *cut) sectors(seq uint64, n int64) func(i int64) bool {
 }
 
 // powerCut leaves on the device what c keeps.
-func (v *device) powerCut(c *cut) {
+func (v *device) powerCut(c verdict) {
 	sizes := map[*Inode]uint64{} // the newest change of size that is kept
 	for _, f := range v.resized {
 		sizes[f] = f.cutSize(c)
@@ -98,7 +115,7 @@ func (v *device) powerCut(c *cut) {
 	last, kept := uint64(0), false
 	v.commitNames(func(tx uint64) bool {
 		if tx != last {
-			last, kept = tx, c.keeps(tx, c.tx)
+			last, kept = tx, c.names(tx)
 		}
 		return kept
 	})
@@ -108,10 +125,10 @@ func (v *device) powerCut(c *cut) {
 
 // cutSize chooses which of f's changes of size are kept, a prefix of them, and
 // returns the seq of the last.
-func (f *Inode) cutSize(c *cut) uint64 {
+func (f *Inode) cutSize(c verdict) uint64 {
 	last := uint64(0)
 	for _, s := range f.sizes {
-		if !c.keeps(s.seq, c.seq) {
+		if !c.size(s.seq) {
 			break
 		}
 		f.durSize, last = s.size, s.seq
@@ -121,7 +138,7 @@ func (f *Inode) cutSize(c *cut) uint64 {
 }
 
 // applySectors puts those sectors of the record on the medium that c keeps.
-func (r *record) applySectors(c *cut) {
+func (r *record) applySectors(c verdict) {
 	r.ino.logged--
 	first := r.off / sectorSize
 	keeps := c.sectors(r.seq, (r.off+r.n-1)/sectorSize-first+1)
