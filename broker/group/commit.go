@@ -1,0 +1,221 @@
+package group
+
+// Commit says how far a group has come.
+type Commit struct {
+	Group []byte
+	// Member and Generation are those of the member that commits; a zero Member is
+	// nobody's, which is for groups without members.
+	Member     MemberID
+	Generation int32
+	Entries    []Entry
+}
+
+// Entry is one partition of a [Commit].
+type Entry struct {
+	Partition
+	// Next is the offset of the next record to be read, at least 0.
+	Next int64
+	// Epoch is the leader epoch of the last record read, -1 where it is not known.
+	Epoch int32
+	// Metadata is the client's.
+	Metadata []byte
+	// Code is OK, or says what others have found wrong with the entry, which is then
+	// passed over; then it is the outcome.
+	Code Code
+	// Committed is what is committed afterwards, -1 where nothing is.
+	Committed int64
+}
+
+// Commit commits offsets. A code other than OK is that of all entries. It allocates
+// nothing for partitions that have been committed before.
+func (s *State) Commit(now, wall int64, c *Commit) Code {
+	g, m, code := s.committer(c)
+	if code != OK {
+		for i := range c.Entries {
+			c.Entries[i].Code, c.Entries[i].Committed = code, -1
+		}
+		return code
+	}
+	fresh := g == nil
+	if fresh {
+		g = s.make(string(c.Group))
+	}
+	n := s.write(g, wall, c.Entries, func(e *Entry, at *offset) Code {
+		if m != nil {
+			if own := m.owns(e.Partition); own == nil || own.Since > c.Generation {
+				return Fenced
+			}
+		}
+		if at != nil && e.Next < at.Next {
+			return Backwards
+		}
+		return OK
+	})
+	s.settle(g, now, fresh, n)
+	return OK
+}
+
+// settle ends a commit that wrote n offsets: without members it is what the group is
+// kept for, and a group of which nothing is written was never there.
+func (s *State) settle(g *group, now int64, fresh bool, n int) {
+	switch {
+	case fresh && n == 0:
+		s.drop(g)
+	case len(g.members) == 0 && n > 0:
+		g.rest(now)
+	}
+}
+
+// committer finds the group and the member of a commit; a group that is to be made is
+// nil.
+func (s *State) committer(c *Commit) (*group, *Member, Code) {
+	g := s.groups[string(c.Group)]
+	switch {
+	case c.Member != MemberID{}:
+		if g == nil {
+			return nil, nil, UnknownMember
+		}
+		m := g.member(c.Member)
+		if m == nil {
+			return nil, nil, g.stranger(c.Member)
+		}
+		return g, m, OK
+	case g == nil:
+		return nil, nil, s.mayMake(c.Group)
+	case len(g.members) > 0:
+		return nil, nil, Active
+	}
+	return g, nil, OK
+}
+
+// mayMake reports whether a group of this name can be made.
+func (s *State) mayMake(name []byte) Code {
+	switch {
+	case !CheckName(name):
+		return Invalid
+	case len(s.list) >= s.limits.Groups:
+		return Limit
+	}
+	return OK
+}
+
+// write commits the entries that judge accepts, and returns how many it has written:
+// what changes nothing is not.
+func (s *State) write(g *group, wall int64, entries []Entry, judge func(*Entry, *offset) Code) int {
+	start := len(s.Out.b)
+	b, n := beginOffsets(s.Out.b, g.name, wall), 0
+	for i := range entries {
+		e := &entries[i]
+		at := g.index[e.Partition]
+		if e.Code == OK {
+			e.Code = s.check(e, at)
+		}
+		if e.Code == OK {
+			e.Code = judge(e, at)
+		}
+		e.Committed = -1
+		if at != nil {
+			e.Committed = at.Next
+		}
+		if e.Code != OK {
+			continue
+		}
+		e.Committed = e.Next
+		if at != nil && at.Next == e.Next && at.Epoch == e.Epoch && string(at.Metadata) == string(e.Metadata) {
+			continue
+		}
+		o := Offset{Partition: e.Partition, Next: e.Next, Epoch: e.Epoch, Time: wall, Metadata: e.Metadata}
+		b = appendOffset(b, &o)
+		n++
+		s.set(g, &o)
+	}
+	if n == 0 {
+		s.Out.b = b[:start]
+		return 0
+	}
+	endOffsets(b, start, g.name, n)
+	s.Out.put(b)
+	return n
+}
+
+// check judges an entry by itself.
+func (s *State) check(e *Entry, at *offset) Code {
+	switch {
+	case e.Next < 0 || e.Epoch < -1 || e.Number < 0 || len(e.Metadata) > s.limits.Metadata || !s.topics.Has(e.Partition):
+		return Invalid
+	case at == nil && s.offsets >= s.limits.Offsets:
+		return Limit
+	}
+	return OK
+}
+
+// Reset commits offsets on the order of an administrator: they may go back, and the
+// group is made if it is unknown. A partition that a member owns is Active.
+func (s *State) Reset(now, wall int64, name []byte, entries []Entry) Code {
+	g := s.groups[string(name)]
+	fresh := g == nil
+	if fresh {
+		if code := s.mayMake(name); code != OK {
+			return code
+		}
+		g = s.make(string(name))
+	}
+	n := s.write(g, wall, entries, func(e *Entry, _ *offset) Code {
+		if g.owner(e.Partition) != nil {
+			return Active
+		}
+		return OK
+	})
+	s.settle(g, now, fresh, n)
+	return OK
+}
+
+// Forget takes committed offsets away. A partition that a member owns is Active, one
+// without an offset is OK.
+func (s *State) Forget(name []byte, parts []Partition, codes []Code) Code {
+	g := s.groups[string(name)]
+	if g == nil {
+		return Unknown
+	}
+	var gone []Partition
+	for i, p := range parts {
+		switch {
+		case g.owner(p) != nil:
+			codes[i] = Active
+		case g.index[p] != nil:
+			gone = append(gone, p)
+			s.unset(g, p)
+			fallthrough
+		default:
+			codes[i] = OK
+		}
+	}
+	if len(gone) > 0 {
+		s.Out.put(appendRemoved(s.Out.b, g.name, gone))
+	}
+	return OK
+}
+
+// Committed is what is committed for a partition, with metadata that are valid until
+// the next change. ok is false where nothing is, or the group is unknown.
+func (s *State) Committed(name []byte, p Partition) (o Offset, ok bool) {
+	g := s.groups[string(name)]
+	if g == nil {
+		return Offset{}, false
+	}
+	at := g.index[p]
+	if at == nil {
+		return Offset{}, false
+	}
+	return at.Offset, true
+}
+
+// owner is the member that owns a partition, or has not confirmed that it does not.
+func (g *group) owner(p Partition) *Member {
+	for _, m := range g.members {
+		if m.owns(p) != nil {
+			return m
+		}
+	}
+	return nil
+}
