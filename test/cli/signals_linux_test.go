@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mqd-broker/mqd/test/process"
 )
 
 // A producer that was told to end waits for the answers to what it has sent. Told once
@@ -47,6 +50,11 @@ func TestASecondSignalEndsAProducerThatWaits(t *testing.T) {
 		}
 	}
 	b.signal(syscall.SIGSTOP)
+	patient, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := process.Frozen(patient, b.cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
 	send("not answered\n")
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if err := cmd.Process.Signal(sig); err != nil {

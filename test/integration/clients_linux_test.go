@@ -80,7 +80,9 @@ func (ph *phoenix) end(inOrder bool) {
 // freeze has the broker do nothing more until it is killed.
 func (ph *phoenix) freeze() {
 	ph.t.Helper()
-	if err := ph.b.Signal(syscall.SIGSTOP); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := ph.b.Freeze(ctx); err != nil {
 		ph.t.Fatal(err)
 	}
 }
