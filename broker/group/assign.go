@@ -23,10 +23,11 @@ type division struct {
 // has goes to the one with the fewest; then those with the most give up their last
 // ones until no move would make two of them more alike. So a member that joins or
 // leaves moves no more partitions than it takes or had. The result depends on nothing
-// but the members and their lists, and each list is in order.
-func assign(members []*Member, topics Topics) map[*Member][]Partition {
+// but the members and their lists, and each list is in order. Of more than most
+// partitions the last topics are left out.
+func assign(members []*Member, topics Topics, most int) map[*Member][]Partition {
 	d := division{members: members, count: make([]int, len(members)), base: map[TopicID]int{}}
-	d.subscribe(topics)
+	d.subscribe(topics, most)
 	d.keep()
 	d.fill()
 	d.level()
@@ -43,7 +44,7 @@ func assign(members []*Member, topics Topics) map[*Member][]Partition {
 }
 
 // subscribe finds out who subscribes to what.
-func (d *division) subscribe(topics Topics) {
+func (d *division) subscribe(topics Topics, most int) {
 	type known struct {
 		id   TopicID
 		n    int32
@@ -67,7 +68,11 @@ func (d *division) subscribe(topics Topics) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *known) int { return Partition{Topic: a.id}.compare(Partition{Topic: b.id}) })
-	for t, k := range list {
+	for _, k := range list {
+		if len(d.all)+int(k.n) > most {
+			continue
+		}
+		t := len(d.subs)
 		d.base[k.id] = t
 		d.subs = append(d.subs, k.subs)
 		d.first = append(d.first, len(d.all))

@@ -1,5 +1,7 @@
 package group
 
+import "slices"
+
 // Commit says how far a group has come.
 type Commit struct {
 	Group []byte
@@ -102,7 +104,7 @@ func (s *State) mayMake(name []byte) Code {
 // write commits the entries that judge accepts, and returns how many it has written:
 // what changes nothing is not.
 func (s *State) write(g *group, wall int64, entries []Entry, judge func(*Entry, *offset) Code) int {
-	start := len(s.Out.b)
+	start, total := len(s.Out.b), 0
 	b, n := beginOffsets(s.Out.b, g.name, wall), 0
 	for i := range entries {
 		e := &entries[i]
@@ -125,17 +127,23 @@ func (s *State) write(g *group, wall int64, entries []Entry, judge func(*Entry, 
 			continue
 		}
 		o := Offset{Partition: e.Partition, Next: e.Next, Epoch: e.Epoch, Time: wall, Metadata: e.Metadata}
+		if n > 0 && len(b)-start+offsetSize+len(e.Metadata) > s.limits.Record {
+			endOffsets(b, start, g.name, n)
+			s.Out.put(b)
+			start, total = len(b), total+n
+			b, n = beginOffsets(b, g.name, wall), 0
+		}
 		b = appendOffset(b, &o)
 		n++
 		s.set(g, &o)
 	}
 	if n == 0 {
 		s.Out.b = b[:start]
-		return 0
+		return total
 	}
 	endOffsets(b, start, g.name, n)
 	s.Out.put(b)
-	return n
+	return total + n
 }
 
 // check judges an entry by itself.
@@ -190,10 +198,15 @@ func (s *State) Forget(name []byte, parts []Partition, codes []Code) Code {
 			codes[i] = OK
 		}
 	}
-	if len(gone) > 0 {
-		s.Out.put(appendRemoved(s.Out.b, g.name, gone))
-	}
+	s.removed(g, gone)
 	return OK
+}
+
+// removed writes that offsets are gone.
+func (s *State) removed(g *group, gone []Partition) {
+	for piece := range slices.Chunk(gone, (s.limits.Record-MaxName-8)/partitionSize) {
+		s.Out.put(appendRemoved(s.Out.b, g.name, piece))
+	}
 }
 
 // Committed is what is committed for a partition, with metadata that are valid until

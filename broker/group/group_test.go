@@ -418,3 +418,59 @@ func TestACommitAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Whatever is asked for, a record fits into a batch.
+func TestNoRecordIsLargerThanTheLimit(t *testing.T) {
+	r := newRig(t, Limits{Record: 2048})
+	r.topics["orders"] = 100
+	c := Commit{Group: []byte("g")}
+	for n := range int32(100) {
+		c.Entries = append(c.Entries, Entry{Partition: part("orders", n), Next: 1, Epoch: -1, Metadata: make([]byte, n*3)})
+	}
+	r.s.Commit(r.now, 0, &c)
+	r.s.Forget([]byte("g"), []Partition{part("orders", 3)}, make([]Code, 1))
+	for n := range int32(100) {
+		r.s.Assign(r.now, []byte("table"), part("orders", n), fmt.Sprint("instance-", n))
+	}
+	limited := false
+	for n := range byte(100) {
+		j := Join{Group: []byte("m"), ID: id(n), Mode: ModeAuto, Session: int64(time.Minute), Client: "a client", Topics: []string{"orders", "ticks"}}
+		_, _, code := r.s.Join(r.now, &j)
+		limited = limited || code == Limit
+	}
+	for name := range r.s.groups {
+		r.settle(name)
+	}
+	delete(r.topics, "orders")
+	r.s.TopicsChanged()
+	for r.s.Tick(r.now) {
+	}
+	r.flush()
+	for i, b := range r.log {
+		if len(b) > 2048 {
+			t.Fatalf("record %d of kind %d has %d bytes", i, b[0], len(b))
+		}
+	}
+	if !limited || r.s.Offsets() != 0 {
+		t.Fatalf("limited %v, %d offsets", limited, r.s.Offsets())
+	}
+	r.same(r.s, r.again(New(Limits{}, r.topics), 0))
+}
+
+func TestGroupsAreSpreadOverPartitionsAndBlocks(t *testing.T) {
+	type place struct {
+		partition uint32
+		block     int
+	}
+	seen := map[place]int{}
+	for i := range 16 * Blocks * 10 {
+		name := fmt.Sprintf("group-%d", i)
+		seen[place{PartitionOf(name, 16), blockOf(name)}]++
+	}
+	if len(seen) < 16*Blocks*9/10 {
+		t.Errorf("%d of %d places are used", len(seen), 16*Blocks)
+	}
+	if p := PartitionOf("risk", 16); p != PartitionOf([]byte("risk"), 16) || p != 14 {
+		t.Errorf("group risk lives in partition %d", p)
+	}
+}

@@ -22,7 +22,13 @@ type Limits struct {
 	Offsets int
 	// Members of one group. 1 to 10,000, default 1,000.
 	Members int
-	// Metadata of a committed offset, in bytes. 0 to 32,767, default 4096.
+	// Record bounds a record in bytes, so that it fits into a batch of the log. At least
+	// 2048, default 1 MiB less 4 KiB. A quarter of it is for the members of a group and
+	// their topics, a quarter for its table, and half of it for partitions, 24 bytes
+	// each: those for which there is no room are read by nobody.
+	Record int
+	// Metadata of a committed offset, in bytes. 0 to a quarter of Record and
+	// 32,767, default 4096.
 	Metadata int
 	// MinSession and MaxSession bound how long a member may be silent. Defaults 1 s
 	// and 30 min.
@@ -41,7 +47,9 @@ func (l Limits) WithDefaults() Limits {
 	def(&l.Groups, 100_000)
 	def(&l.Offsets, 2_000_000)
 	def(&l.Members, 1_000)
+	def(&l.Record, 1<<20-4096)
 	def(&l.Metadata, 4096)
+	l.Metadata = min(l.Metadata, l.Record/4, 1<<15-1)
 	if l.MinSession == 0 {
 		l.MinSession = time.Second
 	}
@@ -53,6 +61,9 @@ func (l Limits) WithDefaults() Limits {
 	}
 	return l
 }
+
+// partitions is the largest number of partitions that a group divides.
+func (l *Limits) partitions() int { return l.Record / 2 / grantSize }
 
 // CheckName reports whether a group can have this name: 1 to [MaxName] bytes, none of
 // them a control character.

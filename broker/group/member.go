@@ -71,7 +71,7 @@ func (s *State) Join(now int64, j *Join) (*Member, Assignment, Code) {
 	m.epoch = g.generation
 	g.insert(m)
 	for _, p := range j.Claims {
-		if at, ok := g.claimAt(p); !ok && s.topics.Has(p) {
+		if at, ok := g.claimAt(p); !ok && s.topics.Has(p) && s.fitsTable(g, j.Instance) {
 			g.table = slices.Insert(g.table, at, claim{Partition: p, instance: j.Instance})
 		}
 	}
@@ -91,7 +91,15 @@ func (s *State) mayJoin(g *group, j *Join) Code {
 			return Invalid
 		}
 	}
+	size := (&Member{instance: j.Instance, client: j.Client, topics: j.Topics}).recordSize()
+	if g != nil {
+		for _, m := range g.members {
+			size += m.recordSize()
+		}
+	}
 	switch {
+	case size > s.limits.Record/4:
+		return Limit
 	case g == nil:
 		return s.mayMake(j.Group)
 	case g.mode != j.Mode && (len(g.members) > 0 || len(g.table) > 0):
@@ -157,8 +165,11 @@ func (s *State) Assign(now int64, name []byte, p Partition, instance string) Cod
 	case g.mode == ModeAuto && len(g.members) > 0:
 		return WrongMode
 	}
-	g.mode = ModeManual
 	at, ok := g.claimAt(p)
+	if instance != "" && !s.fitsTable(g, instance) {
+		return Limit
+	}
+	g.mode = ModeManual
 	switch {
 	case ok && instance == "":
 		g.table = slices.Delete(g.table, at, at+1)
@@ -215,6 +226,15 @@ func (g *group) stranger(id MemberID) Code {
 		return Fenced
 	}
 	return UnknownMember
+}
+
+// fitsTable reports whether there is room for another row in the table.
+func (s *State) fitsTable(g *group, instance string) bool {
+	size := claimSize + len(instance)
+	for i := range g.table {
+		size += claimSize + len(g.table[i].instance)
+	}
+	return size <= s.limits.Record/4 && len(g.table) < s.limits.partitions()
 }
 
 // claimAt is where a partition stands in the table, or would.
@@ -288,7 +308,7 @@ func (s *State) touch(g *group, m *Member, changed *bool) {
 // target is what each member should have in the end, each by partition.
 func (s *State) target(g *group) map[*Member][]Partition {
 	if g.mode == ModeAuto {
-		return assign(g.members, s.topics)
+		return assign(g.members, s.topics, s.limits.partitions())
 	}
 	want := map[*Member][]Partition{}
 	for i := range g.table {

@@ -33,10 +33,8 @@ const (
 	offsetSize    = partitionSize + 8 + 4 + 2
 	grantSize     = partitionSize + 4
 	claimSize     = partitionSize + 2
+	topicSize     = 2
 	memberSize    = 16 + 2 + 2 + 8 + 4 + 2 + 4 + 4
-
-	// MaxRecord bounds a record in bytes, so that it fits into a batch of the log.
-	MaxRecord = 8 << 20
 )
 
 // Each index is 0, or the layout has a gap or an overlap and this does not compile.
@@ -100,6 +98,15 @@ func appendOffset(dst []byte, o *Offset) []byte {
 // endOffsets ends a record that begins at start.
 func endOffsets(dst []byte, start int, name string, count int) {
 	be.PutUint32(dst[start+offsetsHead(name)-4:], uint32(count))
+}
+
+// recordSize is the part of a member in its group's record, without its lists.
+func (m *Member) recordSize() int {
+	n := memberSize + len(m.instance) + len(m.client)
+	for _, t := range m.topics {
+		n += topicSize + len(t)
+	}
+	return n
 }
 
 func appendRemoved(dst []byte, name string, parts []Partition) []byte {
@@ -238,7 +245,7 @@ func readMember(in *fields.Reader) *Member {
 	m := &Member{id: in.ID("member"), instance: string(in.Bytes("instance")), client: string(in.Bytes("client"))}
 	m.session, m.epoch = in.I64("session"), int32(in.U32("epoch"))
 	at := in.At()
-	for range in.Fits(uint32(in.U16("topics")), 2, "topics", at) {
+	for range in.Fits(uint32(in.U16("topics")), topicSize, "topics", at) {
 		m.topics = append(m.topics, string(in.Bytes("topic")))
 	}
 	m.list, m.leaving = readGrants(in), readGrants(in)

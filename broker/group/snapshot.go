@@ -27,13 +27,25 @@ func (b *block) remove(g *group) {
 	}
 }
 
-// blockOf is the block of a group: FNV-1a of its name.
-func blockOf(name string) int {
-	h := uint32(2166136261)
+// hash is the FNV-1a hash of a group's name, 64 bits, stirred as MurmurHash3 ends so that
+// all of its bits depend on all of the name.
+func hash[T string | []byte](name T) uint64 {
+	h := uint64(14695981039346656037)
 	for i := 0; i < len(name); i++ {
-		h = (h ^ uint32(name[i])) * 16777619
+		h = (h ^ uint64(name[i])) * 1099511628211
 	}
-	return int(h % Blocks)
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// blockOf is the block of a group.
+func blockOf(name string) int { return int(hash(name) % Blocks) }
+
+// PartitionOf is the partition, of so many of the internal topic, that a group lives
+// in for life.
+func PartitionOf[T string | []byte](name T, partitions uint32) uint32 {
+	return uint32(hash(name) >> 32 % uint64(partitions))
 }
 
 // Dirty reports whether a block has changed since its last writing began.

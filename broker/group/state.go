@@ -249,11 +249,9 @@ func (s *State) lookAtTopics(g *group, now int64) {
 			gone = append(gone, o.Partition)
 		}
 	}
-	if len(gone) > 0 {
-		s.Out.put(appendRemoved(s.Out.b, g.name, gone))
-		for _, p := range gone {
-			s.unset(g, p)
-		}
+	s.removed(g, gone)
+	for _, p := range gone {
+		s.unset(g, p)
 	}
 	n := len(g.table)
 	g.table = slices.DeleteFunc(g.table, func(c claim) bool { return !s.topics.Has(c.Partition) })
