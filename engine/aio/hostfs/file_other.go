@@ -5,6 +5,7 @@ package hostfs
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -22,16 +23,13 @@ type File struct {
 // Fd is the file's descriptor. It stays the File's to close.
 func (f *File) Fd() int { return int(f.f.Fd()) }
 
-// Direct is false: there is no O_DIRECT here.
+// Direct is false: nothing needs to be aligned.
 func (f *File) Direct() bool { return false }
 
 // Path is the path that the file was opened by.
 func (f *File) Path() string { return f.path }
 
 func openFile(path string, mode aio.OpenMode) (*File, error) {
-	if mode&aio.OpenDirect != 0 {
-		return nil, aio.ErrNoDirect
-	}
 	flags := os.O_RDONLY
 	if mode&aio.OpenWrite != 0 {
 		flags = os.O_RDWR
@@ -45,6 +43,11 @@ func openFile(path string, mode aio.OpenMode) (*File, error) {
 	f, err := os.OpenFile(path, flags, filePerm)
 	if err != nil {
 		return nil, err
+	}
+	if mode&aio.OpenDirect != 0 {
+		if err := avoidCache(f.Fd()); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
 	return &File{f: f, path: path}, nil
 }

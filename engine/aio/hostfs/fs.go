@@ -3,8 +3,9 @@
 //
 // On Linux every step is one plain system call, so that seccomp, strace and the
 // audit log see it, and direct files (aio.OpenDirect) bypass the page cache.
-// Elsewhere, for development, the same interface stands on package os: without
-// O_DIRECT, and with files preallocated by writing zeros.
+// On macOS, for development, the same interface stands on package os, whose Sync is
+// F_FULLFSYNC: with F_NOCACHE in place of O_DIRECT, and files preallocated by writing
+// zeros.
 //
 // Nothing here repeats a failed sync: after one, the kernel may have dropped the
 // data that the next one then reports as safe.

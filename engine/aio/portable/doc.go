@@ -1,8 +1,7 @@
 // Package portable is the driver of the I/O port (see [aio.Driver] in engine/aio)
 // for machines where io_uring is missing or forbidden: an old kernel, the sysctl
 // kernel.io_uring_disabled, the seccomp filter of a container. It gives the same
-// guarantees by system calls that every Linux since 4.11 has. It builds on Linux
-// only; elsewhere the package is empty.
+// guarantees by system calls that every Linux since 4.11 has.
 //
 // Sockets are served by the loop's own thread: epoll tells which of them can go
 // on, and accept, receive and send are calls that never wait. A socket is known to
@@ -23,4 +22,10 @@
 // the page cache, and [Driver.Notes] says so. Durable writes and flushes mean the
 // same there, because they wait for the device. A write that is not flushed yet
 // survives the death of the process, but no longer that of the kernel.
+//
+// On macOS, for development, there is a simple variant ([Config].Simple), and its first
+// note says so. It asks for sockets by poll, wakes its loop through a pipe and its
+// workers through channels, and puts a flush behind every durable write: F_FULLFSYNC,
+// because fsync stops at the device's cache there. Everything but that flush is compiled
+// and tested on Linux as well.
 package portable

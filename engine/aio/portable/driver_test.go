@@ -3,6 +3,7 @@ package portable
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,12 @@ func TestConformanceWithoutDirectIO(t *testing.T) { conforms(t, Config{FS: buffe
 
 func TestConformanceWithOneWorker(t *testing.T) { conforms(t, Config{DataWorkers: 1}) }
 
+func TestConformanceOfTheSimpleVariant(t *testing.T) { conforms(t, Config{Simple: true}) }
+
+func TestConformanceOfTheSimpleVariantWithoutDirectIO(t *testing.T) {
+	conforms(t, Config{Simple: true, FS: buffered{}, DataWorkers: 1})
+}
+
 func conforms(t *testing.T, c Config) {
 	aiotest.Run(t, func(t *testing.T) aiotest.Env {
 		return aiotest.Env{
@@ -39,7 +46,17 @@ func conforms(t *testing.T, c Config) {
 	})
 }
 
+// onBoth runs a test on the driver and on its simple variant.
+func onBoth(t *testing.T, test func(t *testing.T, c Config)) {
+	for _, simple := range []bool{false, true} {
+		t.Run(fmt.Sprintf("simple=%v", simple), func(t *testing.T) { test(t, Config{Simple: simple}) })
+	}
+}
+
 func TestAFilesystemWithoutDirectIOIsNoted(t *testing.T) {
+	if onlySimple {
+		t.Skip("there is no direct I/O on this system")
+	}
 	d := open(t, Config{FS: buffered{}})
 	newFile(t, d, 0)
 	if notes := d.Notes(); len(notes) != 0 {
@@ -77,8 +94,10 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // A cancel inside a completion ends the operation later; what has just come is the
 // owner's until it returns.
-func TestACancelLeavesTheCompletionAlone(t *testing.T) {
-	d := open(t, Config{})
+func TestACancelLeavesTheCompletionAlone(t *testing.T) { onBoth(t, aCancelLeavesTheCompletionAlone) }
+
+func aCancelLeavesTheCompletionAlone(t *testing.T, c Config) {
+	d := open(t, c)
 	near, far := pair(t, d)
 	b := memory(t, d, 100)
 	check(t, aio.Do(d, &aio.Op{Kind: aio.KindSend, Sock: near, Vec: [][]byte{b}}))
@@ -105,7 +124,11 @@ func TestACancelLeavesTheCompletionAlone(t *testing.T) {
 
 // What an event has told while nobody received is not lost on who receives later.
 func TestAReceiveBesideAWaitingSendSeesWhatCameBefore(t *testing.T) {
-	d := open(t, Config{})
+	onBoth(t, aReceiveBesideAWaitingSendSeesWhatCameBefore)
+}
+
+func aReceiveBesideAWaitingSendSeesWhatCameBefore(t *testing.T, c Config) {
+	d := open(t, c)
 	near, far := pair(t, d)
 	piece := memory(t, d, 1<<20)
 	flood := aio.Op{Kind: aio.KindSend, Sock: near, Owner: &log{}}
@@ -134,8 +157,10 @@ func TestAReceiveBesideAWaitingSendSeesWhatCameBefore(t *testing.T) {
 
 // Urgent data ends a receive early, and no event says that there is more. Nobody
 // should use it, and nobody who does must find the rest of the stream gone.
-func TestUrgentDataHoldsNothingUp(t *testing.T) {
-	d := open(t, Config{})
+func TestUrgentDataHoldsNothingUp(t *testing.T) { onBoth(t, urgentDataHoldsNothingUp) }
+
+func urgentDataHoldsNothingUp(t *testing.T, c Config) {
+	d := open(t, c)
 	near, far := pair(t, d)
 	var want []byte
 	for i := range 20 {
@@ -166,7 +191,7 @@ func TestUrgentDataHoldsNothingUp(t *testing.T) {
 
 // Sends that are submitted while one waits follow it in order.
 func TestSendsKeepTheirOrder(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	near, far := pair(t, d)
 	b := memory(t, d, 3000)
@@ -223,48 +248,67 @@ type quietFile struct{}
 
 func (quietFile) CompleteFile(*aio.FileOp) {}
 
-// TestSignalsDoNotEndAWait storms the sleeping thread with signals; only the wake at
-// the end may end its wait.
-func TestSignalsDoNotEndAWait(t *testing.T) {
-	for _, old := range []bool{false, true} {
-		noPwait2.Store(old)
-		d := open(t, Config{})
-		tid, pid := unix.Gettid(), unix.Getpid()
-		done := make(chan int64)
-		start := d.clock.Now()
-		go func() {
-			for range 200 {
-				_ = unix.Tgkill(pid, tid, unix.SIGURG)
-			}
-			before := d.clock.Now()
-			d.Wake()
-			done <- before
-		}()
-		n, err := d.Poll(time.Hour)
-		if n != 0 || err != nil {
-			t.Fatal(n, err)
-		}
-		end, woken := d.clock.Now(), <-done
-		if end < woken {
-			t.Fatalf("the wait ended %v before the wake, after %v", time.Duration(woken-end), time.Duration(end-start))
-		}
+func TestTheSimpleVariantSaysSo(t *testing.T) {
+	d := open(t, Config{Simple: true, FS: buffered{}})
+	if notes := d.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "development") || !strings.Contains(notes[0], flushName) {
+		t.Fatalf("the notes are %q", notes)
 	}
-	noPwait2.Store(false)
+	newFile(t, d, aio.OpenDirect)
+	if notes := d.Notes(); len(notes) != 2 {
+		t.Fatalf("with files that go through the page cache the notes are %q", notes)
+	}
 }
 
-func TestAWaitEndsWithItsTime(t *testing.T) {
-	for _, old := range []bool{false, true} {
-		noPwait2.Store(old)
-		d := open(t, Config{})
-		start := d.clock.Now()
-		const wait = 2500 * time.Microsecond
-		n, err := d.Poll(wait)
-		if n != 0 || err != nil {
-			t.Fatal(n, err)
-		}
-		if waited := d.clock.Now() - start; waited < int64(wait) {
-			t.Fatalf("waited %v, less than asked", time.Duration(waited))
+// The simple variant has no durable writes: each is a write and a flush, and fails if
+// the flush does.
+func TestADurableWriteOfTheSimpleVariantIsFlushed(t *testing.T) {
+	k := &faulty{calls: newCalls(true)}
+	d := open(t, Config{Simple: true, calls: k})
+	f := newFile(t, d, aio.OpenDirect)
+	b := memory(t, d, 2*block)
+	k.next()
+	check(t, aio.WriteAt(d, f, b, 0, aio.FlagDSYNC))
+	want := []request{{"write", 0, 2 * block, true}, {"write", 0, 2 * block, false}, {"fdatasync", 0, 0, false}}
+	if got := k.requests(); !slices.Equal(got, want) {
+		t.Fatalf("%v, expected %v", got, want)
+	}
+	k.next(answer{}, answer{}, answer{errno: unix.EIO})
+	isError(t, aio.WriteAt(d, f, b, 0, aio.FlagDSYNC), unix.EIO)
+}
+
+// Many sockets on one driver, some with sends that wait: each is told what is its own,
+// and none that has gone is asked for.
+func TestTheSimpleVariantTellsSocketsApart(t *testing.T) {
+	d := open(t, Config{Simple: true})
+	const n = 20
+	var near, far [n]aio.Sock
+	for i := range n {
+		near[i], far[i] = pair(t, d)
+	}
+	mem := memory(t, d, n*100)
+	for i := n - 1; i >= 0; i-- {
+		check(t, aio.Do(d, &aio.Op{Kind: aio.KindSend, Sock: near[i], Vec: [][]byte{mem[i*100:][:100]}}))
+	}
+	var ops [n]aio.Op
+	var got [n][]byte
+	for i := range n {
+		ops[i] = aio.Op{Kind: aio.KindRecv, Sock: far[i], Owner: &log{then: func(op *aio.Op) {
+			if len(op.Data) > 0 {
+				got[i] = append(got[i], op.Data...)
+				d.ReleaseBuf(op.BufID)
+				d.Cancel(op)
+			}
+		}}}
+		d.Submit(&ops[i])
+	}
+	until(t, d, func() bool { return d.InFlight() == 0 })
+	for i := range n {
+		isError(t, ops[i].Err, aio.ErrCanceled)
+		if !bytes.Equal(got[i], mem[i*100:][:100]) {
+			t.Fatalf("socket %d received %d bytes, or another's", i, len(got[i]))
 		}
 	}
-	noPwait2.Store(false)
+	if d.watched != 0 || len(d.poller.(*pollSet).watched) != 0 {
+		t.Fatalf("%d sockets are watched on which nothing waits", d.watched)
+	}
 }

@@ -38,8 +38,7 @@ func newArena(size int64) (*arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Huge pages are an offer that the kernel may turn down.
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
+	offerHugePages(mem)
 	return &arena{mem: mem}, nil
 }
 

@@ -43,6 +43,7 @@ type task struct {
 type worker struct {
 	state  atomic.Uint32
 	asleep atomic.Uint32 // 1: it waits for the loop in the kernel
+	bell   chan struct{} // of simple.sleep
 	task   task          // the worker's while the state is given, else the loop's
 	_      [64]byte      // the next worker's words are another core's
 }
@@ -74,11 +75,11 @@ func (c *crew) push(t task) {
 	case n > 0:
 		w := c.free[n-1]
 		c.free = c.free[:n-1]
-		w.give(t)
+		c.give(w, t)
 	case len(c.all) < c.most:
-		w := &worker{}
+		w := &worker{bell: make(chan struct{}, 1)}
 		c.all = append(c.all, w)
-		w.give(t)
+		c.give(w, t)
 		c.wg.Add(1)
 		go c.work(w)
 	default:
@@ -87,22 +88,22 @@ func (c *crew) push(t task) {
 }
 
 // give hands an idle worker a task.
-func (w *worker) give(t task) {
+func (c *crew) give(w *worker, t task) {
 	w.task = t
-	w.rouse(given)
+	c.rouse(w, given)
 }
 
 // rouse changes the state and wakes the worker if it sleeps. The worker sets asleep
 // before it looks at the state for the last time, so that one of them sees the other.
-func (w *worker) rouse(state uint32) {
+func (c *crew) rouse(w *worker, state uint32) {
 	w.state.Store(state)
 	if w.asleep.Load() != 0 && w.asleep.Swap(0) != 0 {
-		wakeOne(&w.asleep)
+		c.d.sys.wake(w)
 	}
 }
 
 // await returns the state when it is no longer the loop's turn.
-func (w *worker) await() uint32 {
+func (c *crew) await(w *worker) uint32 {
 	for {
 		if s := w.state.Load(); s == given || s == stopped {
 			return s
@@ -112,14 +113,14 @@ func (w *worker) await() uint32 {
 			w.asleep.Store(0)
 			return s
 		}
-		sleepOn(&w.asleep, 1)
+		c.d.sys.sleep(w)
 	}
 }
 
 // work is a worker's thread.
 func (c *crew) work(w *worker) {
 	defer c.wg.Done()
-	for w.await() == given {
+	for c.await(w) == given {
 		c.d.perform(&w.task)
 		if !w.state.CompareAndSwap(given, done) {
 			return // stopped: the driver gives up
@@ -149,7 +150,7 @@ func (c *crew) collect() int {
 		w.state.Store(idle)
 		c.taken++
 		if c.backlog.Len() > 0 {
-			w.give(c.backlog.Take())
+			c.give(w, c.backlog.Take())
 		} else {
 			c.free = append(c.free, w)
 		}
@@ -162,7 +163,7 @@ func (c *crew) collect() int {
 // close ends the workers, which have nothing to do any more.
 func (c *crew) close() {
 	for _, w := range c.all {
-		w.rouse(stopped)
+		c.rouse(w, stopped)
 	}
 	c.wg.Wait()
 }

@@ -145,11 +145,13 @@ type answer struct {
 
 // faulty is the kernel with faults. Workers call it too.
 type faulty struct {
-	host
+	calls
 	mu     sync.Mutex
 	seen   []request
 	script []answer // for the next calls
 }
+
+func newFaulty() *faulty { return &faulty{calls: newCalls(false)} }
 
 func (f *faulty) say(r request) answer {
 	f.mu.Lock()
@@ -170,7 +172,7 @@ func (f *faulty) next(script ...answer) {
 	f.seen, f.script = nil, script
 }
 
-func (f *faulty) calls() []request {
+func (f *faulty) requests() []request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen
@@ -190,7 +192,7 @@ func (a answer) data(b []byte, call func(b []byte) (int, syscall.Errno)) (int, s
 
 func (f *faulty) pread(fd int, b []byte, off int64) (int, syscall.Errno) {
 	return f.say(request{"read", off, len(b), false}).data(b, func(b []byte) (int, syscall.Errno) {
-		return f.host.pread(fd, b, off)
+		return f.calls.pread(fd, b, off)
 	})
 }
 
@@ -201,13 +203,13 @@ func (f *faulty) pwrite(fd int, b []byte, off int64, durable bool) (int, syscall
 		if len(b)%aio.BlockSize != 0 {
 			whole := len(b) &^ (aio.BlockSize - 1)
 			if whole > 0 {
-				if _, errno := f.host.pwrite(fd, b[:whole], off, durable); errno != 0 {
+				if _, errno := f.calls.pwrite(fd, b[:whole], off, durable); errno != 0 {
 					return -1, errno
 				}
 			}
 			return len(b), 0
 		}
-		return f.host.pwrite(fd, b, off, durable)
+		return f.calls.pwrite(fd, b, off, durable)
 	})
 }
 
@@ -215,32 +217,35 @@ func (f *faulty) fdatasync(fd int) syscall.Errno {
 	if a := f.say(request{"fdatasync", 0, 0, false}); a.errno != 0 {
 		return a.errno
 	}
-	return f.host.fdatasync(fd)
+	return f.calls.fdatasync(fd)
 }
 
 func (f *faulty) accept(fd int) (int, syscall.Errno) {
 	if a := f.say(request{"accept", 0, 0, false}); a.errno != 0 {
 		return -1, a.errno
 	}
-	return f.host.accept(fd)
+	return f.calls.accept(fd)
 }
 
 func (f *faulty) recv(fd int, b []byte) (int, syscall.Errno) {
 	return f.say(request{"recv", 0, len(b), false}).data(b, func(b []byte) (int, syscall.Errno) {
-		return f.host.recv(fd, b)
+		return f.calls.recv(fd, b)
 	})
 }
 
-func (f *faulty) send(fd int, m *unix.Msghdr) (int, syscall.Errno) {
-	a := f.say(request{"send", 0, int(m.Iovlen), false})
+func (f *faulty) send(fd int, vec [][]byte, skip int) (int, syscall.Errno) {
+	a := f.say(request{"send", 0, len(vec), false})
 	switch {
 	case a.errno != 0:
 		return -1, a.errno
 	case a.nought:
 		return 0, 0
 	case a.limit > 0:
-		m.SetIovlen(1)
-		m.Iov.SetLen(min(a.limit, int(m.Iov.Len)))
+		for len(vec[0]) <= skip {
+			skip -= len(vec[0])
+			vec = vec[1:]
+		}
+		vec = [][]byte{vec[0][:min(len(vec[0]), skip+a.limit)]}
 	}
-	return f.host.send(fd, m)
+	return f.calls.send(fd, vec, skip)
 }

@@ -22,7 +22,7 @@ const (
 type sock struct {
 	in  *aio.Op   // an armed accept or receive
 	out []*aio.Op // sends, in order
-	// watched: epoll knows it.
+	// watched: the poller knows it.
 	watched bool
 	// readable and writable say that a call may get somewhere; events set them,
 	// calls that would have to wait clear them.
@@ -148,14 +148,12 @@ func (d *Driver) arm(fd int, op *aio.Op) {
 	d.watch(fd, op)
 }
 
-// watch has epoll report what happens to a socket, and first how it stands. An error
+// watch has the poller report what happens to a socket, and first how it stands. An error
 // is op's end.
 func (d *Driver) watch(fd int, op *aio.Op) {
 	s := &d.socks[fd]
 	s.readable, s.writable, s.careful = false, false, false
-	const interest = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLPRI | unix.EPOLLRDHUP | edge
-	err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: interest, Fd: int32(fd)})
-	if err != nil {
+	if err := d.poller.add(fd); err != nil {
 		d.disarm(op, err)
 		return
 	}
@@ -182,8 +180,7 @@ func (d *Driver) disarm(op *aio.Op, cause error) {
 	if s.watched && s.in == nil && len(s.out) == 0 {
 		s.watched = false
 		d.watched--
-		// It fails only for a descriptor that is closed, which epoll has forgotten.
-		_ = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+		d.poller.remove(fd)
 	}
 	op.Drv.Slot = atNobody
 	d.finishLater(op, d.opError(op, cause))

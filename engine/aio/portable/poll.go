@@ -62,7 +62,7 @@ func (d *Driver) poll(wait time.Duration) (int, error) {
 	}
 }
 
-// turn asks epoll once, waiting if it may, and delivers.
+// turn asks the poller once, waiting if it may, and delivers.
 func (d *Driver) turn(wait time.Duration) (int, error) {
 	d.startQueued()
 	if err := d.takeEvents(wait); err != nil {
@@ -79,7 +79,7 @@ func (d *Driver) quiet() bool {
 		!d.data.waiting() && !d.slow.waiting() && !d.waker.called.Load()
 }
 
-// takeEvents asks epoll which sockets can go on. It waits if there is nothing else to
+// takeEvents asks the poller which sockets can go on. It waits if there is nothing else to
 // do.
 func (d *Driver) takeEvents(wait time.Duration) error {
 	sleeps := wait > 0
@@ -89,40 +89,25 @@ func (d *Driver) takeEvents(wait time.Duration) error {
 			wait = 0
 		}
 	}
-	n, errno := 0, unix.Errno(0)
+	errno := unix.Errno(0)
 	if wait > 0 || d.watched > 0 {
-		n, errno = awaitEvents(d.epoll, d.events[:], wait)
+		errno = d.poller.wait(d, wait)
 	}
 	if sleeps {
 		d.waker.asleep.Store(false)
 	}
-	if errno == unix.EINTR {
-		return nil
-	}
-	if errno != 0 {
-		return fmt.Errorf("portable: epoll_wait: %w", errno)
-	}
-	for i := range d.events[:n] {
-		if e := &d.events[i]; e.Fd != wakerMark {
-			d.note(int(e.Fd), e.Events)
-		}
+	if errno != 0 && errno != unix.EINTR {
+		return fmt.Errorf("portable: waiting for sockets: %w", errno)
 	}
 	return nil
 }
 
-// note notes what epoll says of a socket.
-func (d *Driver) note(fd int, events uint32) {
+// note notes what the poller says of a socket; see sock.
+func (d *Driver) note(fd int, readable, writable, careful bool) {
 	s := &d.socks[fd]
-	const special = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR | unix.EPOLLPRI
-	if events&special != 0 {
-		s.careful = true
-	}
-	if events&(unix.EPOLLIN|special) != 0 {
-		s.readable = true
-	}
-	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		s.writable = true
-	}
+	s.readable = s.readable || readable
+	s.writable = s.writable || writable
+	s.careful = s.careful || careful
 	d.list(fd)
 }
 
@@ -212,7 +197,7 @@ func (d *Driver) send(fd int) {
 			return
 		}
 		op := s.out[0]
-		n, errno := d.sys.send(fd, d.message.fill(op.Vec, op.Drv.Done))
+		n, errno := d.sys.send(fd, op.Vec, op.Drv.Done)
 		switch {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:

@@ -25,7 +25,7 @@ const (
 	keepIdle     = 30               // seconds
 	keepInterval = 10               // seconds
 	keepCount    = 3                // probes
-	userTimeout  = 30 * time.Second // of unacknowledged data
+	userTimeout  = 30 * time.Second // of unacknowledged data, on Linux
 )
 
 // Listen opens a listening TCP socket on addr ("host:port") and returns the address
@@ -87,14 +87,13 @@ func resolve(addr string) (*net.TCPAddr, error) {
 // socketFor makes a socket of the address's family, and the address in the
 // kernel's form. The empty host is every address, IPv4 ones included.
 func socketFor(tcp *net.TCPAddr) (int, unix.Sockaddr, error) {
-	const kind = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
 	if ip4 := tcp.IP.To4(); ip4 != nil {
-		fd, err := unix.Socket(unix.AF_INET, kind, 0)
+		fd, err := newSocket(unix.AF_INET)
 		return fd, &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(ip4)}, err
 	}
-	fd, err := unix.Socket(unix.AF_INET6, kind, 0)
+	fd, err := newSocket(unix.AF_INET6)
 	if tcp.IP == nil && errors.Is(err, unix.EAFNOSUPPORT) {
-		fd, err = unix.Socket(unix.AF_INET, kind, 0)
+		fd, err = newSocket(unix.AF_INET)
 		return fd, &unix.SockaddrInet4{Port: tcp.Port}, err
 	}
 	if err != nil {
@@ -121,15 +120,12 @@ func socketFor(tcp *net.TCPAddr) (int, unix.Sockaddr, error) {
 	return fd, sa, nil
 }
 
+// option is an option of a socket.
+type option struct{ level, name, value int }
+
 func setConnOptions(fd int) error {
-	for _, o := range [...]struct{ level, name, value int }{
-		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepIdle},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepInterval},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepCount},
-		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds())},
-	} {
+	for _, o := range connOptions {
+
 		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
 			return fmt.Errorf("setting option %d of level %d: %w", o.name, o.level, err)
 		}

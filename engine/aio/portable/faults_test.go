@@ -14,7 +14,7 @@ import (
 const block = aio.BlockSize
 
 func TestAShortWriteGoesOnWithTheRestAndItsFlags(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	for _, c := range []struct {
 		name  string
@@ -32,8 +32,8 @@ func TestAShortWriteGoesOnWithTheRestAndItsFlags(t *testing.T) {
 		k.next(answer{limit: c.limit})
 		op := aio.Op{Kind: aio.KindWrite, File: f, Buf: b, Flags: aio.FlagDSYNC}
 		check(t, aio.Do(d, &op))
-		if op.N != len(b) || !slices.Equal(k.calls(), c.want) {
-			t.Fatalf("%s: %d bytes by %v, expected %v", c.name, op.N, k.calls(), c.want)
+		if op.N != len(b) || !slices.Equal(k.requests(), c.want) {
+			t.Fatalf("%s: %d bytes by %v, expected %v", c.name, op.N, k.requests(), c.want)
 		}
 		if !bytes.Equal(readBack(t, d, f, len(b)), b) {
 			t.Fatalf("%s: the file does not hold what was written", c.name)
@@ -42,13 +42,13 @@ func TestAShortWriteGoesOnWithTheRestAndItsFlags(t *testing.T) {
 }
 
 func TestAWriteWithoutProgressIsAnError(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	f := newFile(t, d, aio.OpenDirect)
 	k.next(answer{nought: true})
 	isError(t, aio.WriteAt(d, f, memory(t, d, block), 0, 0), aio.ErrShort)
-	if len(k.calls()) != 1 {
-		t.Fatalf("tried again: %v", k.calls())
+	if len(k.requests()) != 1 {
+		t.Fatalf("tried again: %v", k.requests())
 	}
 	// One that never gets over a block is given up as well.
 	never := make([]answer, maxRetries+1)
@@ -57,13 +57,13 @@ func TestAWriteWithoutProgressIsAnError(t *testing.T) {
 	}
 	k.next(never...)
 	isError(t, aio.WriteAt(d, f, memory(t, d, block), 0, 0), aio.ErrShort)
-	if len(k.calls()) != maxRetries+1 {
-		t.Fatalf("%d calls, expected %d", len(k.calls()), maxRetries+1)
+	if len(k.requests()) != maxRetries+1 {
+		t.Fatalf("%d calls, expected %d", len(k.requests()), maxRetries+1)
 	}
 }
 
 func TestASplitReadGoesOnToTheEndOfTheFile(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	f := newFile(t, d, aio.OpenDirect)
 	b := memory(t, d, 3*block)
@@ -77,7 +77,7 @@ func TestASplitReadGoesOnToTheEndOfTheFile(t *testing.T) {
 }
 
 func TestWhatTheKernelHadNoMeansForIsTriedAgain(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	f := newFile(t, d, aio.OpenDirect)
 	b := memory(t, d, block)
@@ -96,20 +96,20 @@ func TestWhatTheKernelHadNoMeansForIsTriedAgain(t *testing.T) {
 }
 
 func TestAFailedFlushIsNotRepeated(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	f := newFile(t, d, aio.OpenDirect)
 	for _, errno := range []syscall.Errno{unix.EIO, unix.ENOSPC, unix.EAGAIN, unix.EINTR, unix.ENOMEM} {
 		k.next(answer{errno: errno})
 		isError(t, aio.Fdatasync(d, f), errno)
-		if len(k.calls()) != 1 {
-			t.Fatalf("%v: the flush was tried %d times", errno, len(k.calls()))
+		if len(k.requests()) != 1 {
+			t.Fatalf("%v: the flush was tried %d times", errno, len(k.requests()))
 		}
 	}
 }
 
 func TestAnErrorNamesFileAndPlace(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	path := t.TempDir() + "/named"
 	f, _, err := aio.OpenFile(d, path, aio.OpenWrite|aio.OpenCreate|aio.OpenDirect)
@@ -127,7 +127,7 @@ func TestAnErrorNamesFileAndPlace(t *testing.T) {
 
 // A kernel without RWF_DSYNC gets a write and a flush, whose failure is the write's.
 func TestADurableWriteWithoutDSYNCIsFlushed(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	f := newFile(t, d, aio.OpenDirect)
 	b := memory(t, d, 2*block)
@@ -135,8 +135,8 @@ func TestADurableWriteWithoutDSYNCIsFlushed(t *testing.T) {
 	for _, errno := range []syscall.Errno{unix.EOPNOTSUPP, unix.ENOSYS} {
 		k.next(answer{errno: errno})
 		check(t, aio.WriteAt(d, f, b, 0, aio.FlagDSYNC))
-		if !slices.Equal(k.calls(), want) {
-			t.Fatalf("%v: %v, expected %v", errno, k.calls(), want)
+		if !slices.Equal(k.requests(), want) {
+			t.Fatalf("%v: %v, expected %v", errno, k.requests(), want)
 		}
 	}
 	k.next(answer{errno: unix.EOPNOTSUPP}, answer{}, answer{errno: unix.EIO})
@@ -146,7 +146,7 @@ func TestADurableWriteWithoutDSYNCIsFlushed(t *testing.T) {
 }
 
 func TestASendGoesOnAfterWhatIsNoFailure(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	near, far := pair(t, d)
 	b := memory(t, d, 9000)
@@ -168,7 +168,7 @@ func TestASendGoesOnAfterWhatIsNoFailure(t *testing.T) {
 }
 
 func TestAReceiveOutlivesSignalsAndEndsByAReset(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	near, far := pair(t, d)
 	check(t, aio.Do(d, &aio.Op{Kind: aio.KindSend, Sock: near, Vec: [][]byte{memory(t, d, 300)}}))
@@ -186,7 +186,7 @@ func TestAReceiveOutlivesSignalsAndEndsByAReset(t *testing.T) {
 }
 
 func TestAnAcceptOutlivesPeersThatGaveUp(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	l, addr, err := d.Listen("127.0.0.1:0", aio.ListenAlone)
 	check(t, err)
@@ -206,7 +206,7 @@ func TestAnAcceptOutlivesPeersThatGaveUp(t *testing.T) {
 }
 
 func TestAnAcceptWithoutDescriptorsEndsAndGoesOnLater(t *testing.T) {
-	k := &faulty{}
+	k := newFaulty()
 	d := open(t, Config{calls: k})
 	l, addr, err := d.Listen("127.0.0.1:0", aio.ListenAlone)
 	check(t, err)

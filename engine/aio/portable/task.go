@@ -112,9 +112,8 @@ func (t *task) again(errno syscall.Errno, tries *int) bool {
 		return true // a signal came before anything was done
 	case unix.EAGAIN, unix.ENOMEM:
 		if *tries < maxRetries {
-			wait := unix.NsecToTimespec(int64(firstBackoff) << *tries)
+			<-time.NewTimer(firstBackoff << *tries).C
 			*tries++
-			_ = unix.Nanosleep(&wait, nil) // cut short by a signal, it is a shorter wait
 			return true
 		}
 	}

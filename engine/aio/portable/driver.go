@@ -21,8 +21,6 @@ const (
 	dataWorkers = 8
 	// maxRecvBuffers is the largest receive pool.
 	maxRecvBuffers = 4096
-	// maxEvents is how many events epoll gives at once.
-	maxEvents = 128
 )
 
 // Config is what only this driver has. The zero value is the right one outside
@@ -34,34 +32,36 @@ type Config struct {
 	// DataWorkers is the number of threads for reads, writes and flushes, 1 to
 	// 1024. Default 8.
 	DataWorkers int
+	// Simple picks the variant for development, which uses only what every Unix has.
+	// Outside Linux it is all there is.
+	Simple bool
 
 	calls calls // tests put faults in its place
 }
 
 // Driver is the portable driver. See the package comment and aio.Driver.
 type Driver struct {
-	sys   calls
-	fs    *buffering
-	files files
-	arena *arena
-	recv  *recvPool
-	clock clock
-	rand  *rand.ChaCha8
+	sys    calls
+	simple bool
+	fs     *buffering
+	files  files
+	arena  *arena
+	recv   *recvPool
+	clock  clock
+	rand   *rand.ChaCha8
 
 	data, slow crew
 	waker      waker
 
-	epoll  int
-	events [maxEvents]unix.EpollEvent
+	poller poller
 	// socks are the sockets by descriptor.
 	socks []sock
-	// watched is the number of sockets that epoll knows.
+	// watched is the number of sockets that the poller knows.
 	watched int
 	// todo are operations on sockets that the next Poll starts.
 	todo fifo.Queue[*aio.Op]
 	// ready are sockets that can go on, as far as is known.
-	ready   fifo.Queue[int32]
-	message message
+	ready fifo.Queue[int32]
 
 	// done are operations that have ended, whose owners are told next.
 	done fifo.Queue[ending]
@@ -86,20 +86,20 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 	if cfg.DataWorkers == 0 {
 		cfg.DataWorkers = dataWorkers
 	}
+	cfg.Simple = cfg.Simple || onlySimple
 	if cfg.calls == nil {
-		cfg.calls = host{}
+		cfg.calls = newCalls(cfg.Simple)
 	}
 	if err := validate(opts, cfg); err != nil {
 		return nil, err
 	}
 	d := &Driver{
-		sys:   cfg.calls,
-		fs:    &buffering{FS: cfg.FS},
-		files: newFiles(opts.Files),
-		rand:  newRand(),
-		epoll: -1,
+		sys:    cfg.calls,
+		simple: cfg.Simple,
+		fs:     &buffering{FS: cfg.FS},
+		files:  newFiles(opts.Files),
+		rand:   newRand(),
 	}
-	d.waker.fd = -1
 	if err := d.build(opts); err != nil {
 		d.release()
 		return nil, err
@@ -138,12 +138,10 @@ func validate(o aio.Options, c Config) error {
 
 // build makes what the driver has of the kernel.
 func (d *Driver) build(o aio.Options) (err error) {
-	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("portable: epoll_create1: %w", err)
-	}
-	if err = d.waker.init(d.epoll); err != nil {
+	if d.poller, err = newPoller(d.simple); err != nil {
 		return err
 	}
+	d.waker.poller = d.poller
 	if d.arena, err = newArena(o.ArenaBytes); err != nil {
 		return err
 	}
@@ -153,10 +151,10 @@ func (d *Driver) build(o aio.Options) (err error) {
 
 // release gives back what build has made. Nothing is in flight.
 func (d *Driver) release() {
-	if d.epoll >= 0 {
-		_ = unix.Close(d.epoll)
+	d.waker.settle()
+	if d.poller != nil {
+		d.poller.close()
 	}
-	d.waker.close()
 	if d.arena != nil {
 		d.arena.close()
 	}
@@ -168,9 +166,15 @@ func (d *Driver) release() {
 // Name is "portable".
 func (d *Driver) Name() string { return "portable" }
 
-// Notes are what the driver has had to do without so far: files that went through
-// the page cache. See aio.Driver.
-func (d *Driver) Notes() []string { return d.fs.notes() }
+// Notes are what the driver has had to do without so far: that it is the variant for
+// development, and files that went through the page cache. See aio.Driver.
+func (d *Driver) Notes() []string {
+	notes := d.fs.notes()
+	if d.simple {
+		notes = append([]string{simpleNote}, notes...)
+	}
+	return notes
+}
 
 // Clock is the kernel's clock.
 func (d *Driver) Clock() aio.Clock { return d.clock }
@@ -209,7 +213,15 @@ func (d *Driver) Listen(addr string, mode aio.ListenMode) (aio.Sock, string, err
 }
 
 // Dial opens a TCP connection. See aio.Driver. It gives up after 10 seconds.
-func (d *Driver) Dial(addr string) (aio.Sock, error) { return hostnet.Dial(addr) }
+func (d *Driver) Dial(addr string) (aio.Sock, error) {
+	s, err := hostnet.Dial(addr)
+	if err == nil && d.simple {
+		if err := unix.SetNonblock(int(s), true); err != nil {
+			return aio.NoSock, &aio.Error{Op: "dial", What: addr, Off: -1, Err: errors.Join(err, unix.Close(int(s)))}
+		}
+	}
+	return s, err
+}
 
 // PeerAddr is the address of the other side, "" when unknown.
 func (d *Driver) PeerAddr(s aio.Sock) string { return hostnet.PeerAddr(s) }
