@@ -16,6 +16,7 @@ import (
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/portable"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/shard"
 )
@@ -30,7 +31,7 @@ const (
 // platform runs shards on a simulated machine, in goroutines that block when
 // they are idle.
 type platform struct {
-	w *sim.World
+	w *sim.World // nil: the real machine, with the driver for development
 	// wrap, if set, stands between a shard and its driver.
 	wrap func(shard int, d aio.Driver) aio.Driver
 	fail map[int]error // no driver for a shard
@@ -39,6 +40,9 @@ type platform struct {
 func (p *platform) NewDriver(shard int, o aio.Options) (aio.Driver, error) {
 	if err := p.fail[shard]; err != nil {
 		return nil, err
+	}
+	if p.w == nil {
+		return portable.New(o, portable.Config{Simple: true})
 	}
 	var d aio.Driver = p.w.Driver(o)
 	if p.wrap != nil {
@@ -181,6 +185,11 @@ func (r *rig) context() context.Context {
 }
 
 func (r *rig) dialer() client.Option {
+	if r.w == nil {
+		return client.WithDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		})
+	}
 	return client.WithDialer(func(_ context.Context, addr string) (net.Conn, error) { return r.w.DialConn(addr) })
 }
 

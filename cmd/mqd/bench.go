@@ -67,7 +67,14 @@ func newBenchPlatform() (benchPlatform, error) {
 
 func (p benchPlatform) NewDriver(o aio.Options) (aio.Driver, error) { return p.of.NewDriver(0, o) }
 func (p benchPlatform) Pin(cpu int) error                           { return p.of.Pin(cpu) }
-func (p benchPlatform) Yield()                                      { p.of.Thread(0).Yield() }
+
+func (p benchPlatform) Yield() {
+	if t := p.of.Thread(0); t != nil {
+		t.Yield()
+	} else {
+		runtime.Gosched()
+	}
+}
 
 // revision names the program: the build's version, or what Go knows of it.
 func revision() string {

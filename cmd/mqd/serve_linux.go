@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"path/filepath"
-	"runtime"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -65,28 +63,8 @@ func driverStates() []driverState {
 	return []driverState{state, {Name: "portable", State: "available"}}
 }
 
-// kernel names the operating system.
-func kernel() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return runtime.GOOS
-	}
-	text := func(b []byte) string { return string(b[:max(0, bytes.IndexByte(b, 0))]) }
-	return text(u.Sysname[:]) + " " + text(u.Release[:])
-}
-
 // driverErrors tells errors of a driver that have a cure.
 var driverErrors = []error{uring.ErrForbidden, uring.ErrUnsupported, uring.ErrLockedMemory}
-
-// openFilesLimit is the number of files that this process may have open, 0 if it
-// is not known.
-func openFilesLimit() int {
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil || lim.Cur > 1<<30 {
-		return 0
-	}
-	return int(lim.Cur)
-}
 
 // inMemory reports whether the filesystem that holds, or will hold, dir keeps
 // everything in memory.

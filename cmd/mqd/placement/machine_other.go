@@ -4,9 +4,9 @@ package placement
 
 import "runtime"
 
-// Read knows only the number of CPUs.
+// Read knows only the number of CPUs, and that no shard can be pinned to one.
 func Read(string, string) (Machine, error) {
-	m := Machine{Interrupt: -1}
+	m := Machine{Interrupt: -1, Unpinned: true}
 	for cpu := range runtime.NumCPU() {
 		m.Allowed = append(m.Allowed, cpu)
 	}

@@ -23,6 +23,8 @@ type Machine struct {
 	// Quota is how many CPUs' time a control group allows, rounded up; 0 for no
 	// limit below the number of CPUs.
 	Quota int
+	// Unpinned says that the system ties no thread to a CPU.
+	Unpinned bool
 }
 
 // Placement is where the shards run.
@@ -67,6 +69,10 @@ func Place(c *settings.Config, m Machine) (Placement, error) {
 	tight := p.Shards >= procs
 	switch {
 	case c.Pin == settings.PinOff:
+	case m.Unpinned:
+		if c.Pin == settings.PinOn {
+			p.warn("this system ties no thread to a CPU; the shards are not pinned")
+		}
 	case p.Shards > len(usable):
 		if c.Pin == settings.PinOn {
 			p.warn("%d shards cannot be pinned to %d CPUs; they are not pinned", p.Shards, len(usable))

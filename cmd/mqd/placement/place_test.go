@@ -78,6 +78,11 @@ func TestShardsArePlaced(t *testing.T) {
 		"pinning can be turned off": {
 			args: []string{"shard.pin", "off", "shard.idle", "block"},
 			m:    Machine{Allowed: cpus(8), Interrupt: 1}, shards: 7, idle: shard.IdleBlock, maxProcs: 9},
+		"a system that pins nothing": {
+			m: Machine{Allowed: cpus(8), Interrupt: -1, Unpinned: true}, shards: 7, maxProcs: 9},
+		"a system that pins nothing says so when it is asked to": {
+			args: []string{"shard.pin", "on"},
+			m:    Machine{Allowed: cpus(8), Interrupt: -1, Unpinned: true}, shards: 7, maxProcs: 9, warnings: 1},
 		"a small container blocks": {
 			m: Machine{Allowed: cpus(8), Interrupt: 1, Quota: 2}, shards: 1, idle: shard.IdleBlock, maxProcs: 3},
 	} {
