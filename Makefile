@@ -73,13 +73,16 @@ race: ## run the packages' tests, in their short form, under the race detector
 		echo 'SKIPPED: no C compiler'; \
 	fi
 
-check: ## check format, vet, layers, tidiness, documents, and that the client builds alone
+check: ## check format, vet, layers, tidiness, documents, that the client builds alone, and the build for macOS
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	go vet ./...
 	@set -e; for dir in $$($(NESTED)); do echo "go vet ./... in $$dir"; (cd "$$dir" && go vet ./...); done
 	go test -timeout 2m ./internal/...
 	@if [ -d client ]; then echo 'go build ./client, without flags and for darwin'; \
 		GOFLAGS= go build ./client && GOFLAGS= GOOS=darwin go build ./client; fi
+	@set -e; for arch in arm64 amd64; do echo "go vet ./... and go build ./cmd/mqd for darwin/$$arch"; \
+		GOOS=darwin GOARCH=$$arch go vet ./...; \
+		GOFLAGS= GOOS=darwin GOARCH=$$arch go build -o /dev/null ./cmd/mqd; done
 
 # Finds every fuzz target, in nested modules too, and runs one after another.
 define run_fuzz

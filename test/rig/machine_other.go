@@ -4,7 +4,7 @@ package rig
 
 import "errors"
 
-// unfit says that a directory is no place for a broker's data: the broker runs on
+// unfit says that a directory is no place for a broker's data: the rigs are made for
 // Linux.
 func unfit(string) string { return "not Linux" }
 
