@@ -66,7 +66,7 @@ func (c *content) showAnchor(i int64, a *journal.Anchor) {
 	c.item(1, "anchor").num("number", i).id("uuid", a.UUID[:]).count("sequence", a.Sequence).num("shard", int64(a.Shard)).
 		count("incarnation", a.Incarnation).count("head_lsn", a.HeadLSN).num("head_position", a.HeadPos).
 		count("flushed_lsn", a.FlushedLSN).count("resume_lsn", a.ResumeLSN).count("start_lsn", a.StartLSN).
-		num("size", a.Size).nanos("created", a.Created)
+		num("size", a.Size).num("limit", a.Limit).nanos("created", a.Created)
 }
 
 // walk goes over the rounds. Where one does not follow, it goes on at the next that can be

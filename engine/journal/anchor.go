@@ -8,6 +8,10 @@ import (
 // anchorMagic begins an anchor: "MQDJ".
 const anchorMagic = 0x4d51444a
 
+// AnchorVersion is the version of anchors that this package writes and the newest that
+// it reads. Version 1 had no limit.
+const AnchorVersion = 2
+
 // Offsets of the fields of an anchor. Magic, checksum and version stand where
 // they do in a round.
 const (
@@ -27,7 +31,8 @@ const (
 	ancStart       = 104
 	ancSize        = 112
 	ancCreated     = 120
-	anchorSize     = 128
+	ancLimit       = 128
+	anchorSize     = 136
 )
 
 // anchorCount is the number of anchors, in the first blocks of the region.
@@ -63,6 +68,10 @@ type Anchor struct {
 	ResumeLSN, StartLSN uint64
 	// Size is the size of the region in bytes.
 	Size int64
+	// Limit is the byte offset in the region up to which, from the head on and round
+	// the end, rounds may have been written while this is the newest anchor; 0 for
+	// no limit but the head.
+	Limit int64
 	// Created is when the journal was made, Unix nanoseconds.
 	Created int64
 }
@@ -72,7 +81,7 @@ func (a *Anchor) Encode(b []byte) {
 	b = b[:BlockSize]
 	clear(b)
 	binary.BigEndian.PutUint32(b[offMagic:], anchorMagic)
-	binary.BigEndian.PutUint16(b[offVersion:], Version)
+	binary.BigEndian.PutUint16(b[offVersion:], AnchorVersion)
 	binary.BigEndian.PutUint32(b[ancBlock:], BlockSize)
 	copy(b[ancUUID:ancRequired], a.UUID[:])
 	binary.BigEndian.PutUint64(b[ancRequired:], a.Required)
@@ -88,6 +97,7 @@ func (a *Anchor) Encode(b []byte) {
 	binary.BigEndian.PutUint64(b[ancStart:], a.StartLSN)
 	binary.BigEndian.PutUint64(b[ancSize:], uint64(a.Size))
 	binary.BigEndian.PutUint64(b[ancCreated:], uint64(a.Created))
+	binary.BigEndian.PutUint64(b[ancLimit:], uint64(a.Limit))
 	binary.BigEndian.PutUint32(b[offCRC:], checksum(b))
 }
 
@@ -104,8 +114,8 @@ func DecodeAnchor(b []byte) (Anchor, error) {
 	if want, found := binary.BigEndian.Uint32(b[offCRC:]), checksum(b); want != found {
 		return Anchor{}, fmt.Errorf("anchor: expected %#08x, found %#08x: %w", want, found, ErrChecksum)
 	}
-	if v := binary.BigEndian.Uint16(b[offVersion:]); v != Version {
-		return Anchor{}, fmt.Errorf("anchor of version %d, this program reads %d: %w", v, Version, ErrVersion)
+	if v := binary.BigEndian.Uint16(b[offVersion:]); v < 1 || v > AnchorVersion {
+		return Anchor{}, fmt.Errorf("anchor of version %d, this program reads up to %d: %w", v, AnchorVersion, ErrVersion)
 	}
 	a := Anchor{
 		UUID:        [16]byte(b[ancUUID:ancRequired]),
@@ -122,9 +132,10 @@ func DecodeAnchor(b []byte) (Anchor, error) {
 		StartLSN:    binary.BigEndian.Uint64(b[ancStart:]),
 		Size:        int64(binary.BigEndian.Uint64(b[ancSize:])),
 		Created:     int64(binary.BigEndian.Uint64(b[ancCreated:])),
+		Limit:       int64(binary.BigEndian.Uint64(b[ancLimit:])),
 	}
 	if a.Required != 0 {
-		return a, fmt.Errorf("anchor: required features %#x are unknown to version %d: %w", a.Required, Version, ErrVersion)
+		return a, fmt.Errorf("anchor: required features %#x are unknown to version %d: %w", a.Required, AnchorVersion, ErrVersion)
 	}
 	return a, a.check(b)
 }
@@ -139,6 +150,9 @@ func (a *Anchor) check(b []byte) error {
 		return fmt.Errorf("anchor: region of %d bytes: %w", a.Size, ErrInvalid)
 	case a.HeadPos < RingStart || a.HeadPos >= a.Size || a.HeadPos%BlockSize != 0:
 		return fmt.Errorf("anchor: head at %d in a region of %d bytes: %w", a.HeadPos, a.Size, ErrInvalid)
+	case a.Limit != 0 && (a.Limit < RingStart || a.Limit >= a.Size || a.Limit%BlockSize != 0 ||
+		a.Limit == a.HeadPos || binary.BigEndian.Uint16(b[offVersion:]) == 1):
+		return fmt.Errorf("anchor: limit at %d, head at %d in a region of %d bytes: %w", a.Limit, a.HeadPos, a.Size, ErrInvalid)
 	case a.HeadPrevLSN >= a.HeadLSN || a.ResumeLSN >= a.StartLSN:
 		return fmt.Errorf("anchor: head %d after %d, start %d after %d: %w", a.HeadLSN, a.HeadPrevLSN, a.StartLSN, a.ResumeLSN, ErrInvalid)
 	}

@@ -88,6 +88,7 @@ func (c *crashRun) recover() *Result {
 	if !res.Intact() || res.AnchorStale || res.Ending == EndDamaged {
 		c.fatalf("ending %v, damage %v", res.Ending, res.Damages)
 	}
+	wantWholeSearchToAgree(c.t, c.d, c.r, res)
 	if res.Ending == EndTorn {
 		c.dropped++
 	}

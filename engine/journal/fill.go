@@ -28,7 +28,7 @@ func (j *Journal) place(k Kind, n int) (*slot, error) {
 	if s := j.filling; s != nil {
 		size := int64(roundSize(s.entries+1, s.bodies+n))
 		if s.entries < s.most && size <= int64(j.opts.RoundBytes) && s.pos+size <= j.ring.end {
-			if size > j.ring.size()-j.used-j.floor(k) {
+			if size > min(j.ring.size()-j.used-j.floor(k), j.left) {
 				return nil, j.full()
 			}
 			return s, nil
@@ -61,7 +61,7 @@ func (j *Journal) begin(k Kind, size int64) (*slot, error) {
 	}
 	switch {
 	case large && j.bigBusy, !large && len(j.free) == 0, wraps && j.wrapped,
-		need > j.ring.size()-j.used-j.floor(k):
+		need > min(j.ring.size()-j.used-j.floor(k), j.left):
 		return nil, j.full()
 	}
 	s := j.big
@@ -76,6 +76,7 @@ func (j *Journal) begin(k Kind, size int64) (*slot, error) {
 		j.wrap.begin(j.nextLSN, j.tail)
 		j.nextLSN++
 		j.used += j.ring.end - j.tail
+		j.left -= j.ring.end - j.tail
 		j.tail = RingStart
 	}
 	s.begin(j.nextLSN, j.tail)
@@ -103,6 +104,7 @@ func (j *Journal) close(s *slot) {
 	}
 	size := int64(s.size())
 	j.used += size
+	j.left -= size
 	j.tail = j.ring.wrap(s.pos + size)
 	j.filling = nil
 	j.closed.push(s)

@@ -41,7 +41,7 @@ var goldenAnchor = Anchor{
 	Sequence: 0x1112131415161718, Shard: 0x21222324, Incarnation: 0x3132333435363738,
 	HeadLSN: 0x4142434445464748, HeadPos: 0x5000, HeadPrevLSN: 0x4142434445464740, HeadPrevCRC: 0x51525354,
 	FlushedLSN: 0x6162636465666768, ResumeLSN: 0x71, StartLSN: 0x7273747576777879,
-	Size: 0x800000, Created: 0x0182838485868788,
+	Size: 0x800000, Created: 0x0182838485868788, Limit: 0x91000,
 }
 
 // goldenHeader is what a round does not determine itself.
@@ -95,10 +95,27 @@ func goldenRounds(t *testing.T) map[string][]byte {
 func TestAnchorsAreStoredAsTheGoldenFileSays(t *testing.T) {
 	b := bytes.Repeat([]byte{0xff}, BlockSize)
 	goldenAnchor.Encode(b)
-	wantGolden(t, "anchor.bin", b)
+	wantGolden(t, "anchor-2.bin", b)
 	a, err := DecodeAnchor(b)
 	if err != nil || a != goldenAnchor {
 		t.Fatalf("decoded %+v, %v", a, err)
+	}
+}
+
+func TestAnchorsOfVersion1HaveNoLimit(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "golden", "anchor.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := goldenAnchor
+	want.Limit = 0
+	if a, err := DecodeAnchor(b); err != nil || a != want {
+		t.Fatalf("decoded %+v, %v", a, err)
+	}
+	binary.BigEndian.PutUint64(b[ancLimit:], uint64(goldenAnchor.Limit))
+	binary.BigEndian.PutUint32(b[offCRC:], checksum(b))
+	if _, err := DecodeAnchor(b); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("with a limit: %v", err)
 	}
 }
 

@@ -62,6 +62,10 @@ type Options struct {
 	// that the entries by which a checkpoint makes room always fit. Default a
 	// sixteenth of the ring, at most a quarter.
 	Reserve int64
+	// Reach bounds how far behind the newest round, in bytes, a replay has to look for
+	// others; an anchor is written whenever half of it is used up. At least four times
+	// the largest round. Default a sixteenth of the ring, or four times that.
+	Reach int64
 	// DeviceFailed is shared by everything that stands on one device: set by
 	// the first failed flush, checked before every report of progress.
 	// Default: one of its own.
@@ -88,6 +92,9 @@ func (o Options) withDefaults(r ring) Options {
 	if o.Reserve == 0 {
 		o.Reserve = r.size() / 16
 	}
+	if o.Reach == 0 {
+		o.Reach = max(r.size()/16&^(BlockSize-1), 2*o.largest())
+	}
 	if o.DeviceFailed == nil {
 		o.DeviceFailed = new(atomic.Bool)
 	}
@@ -100,7 +107,8 @@ func (o Options) valid(r ring) bool {
 		o.RoundBytes >= 2*BlockSize && o.RoundBytes%BlockSize == 0 && int64(o.RoundBytes) <= r.end/8 &&
 		o.MaxBody > 0 && int64(o.MaxBody) <= r.end/8 &&
 		o.MaxInFlight >= 1 && o.MaxInFlight <= maxInFlight && o.MarkAfter > 0 &&
-		o.Reserve >= 0 && o.Reserve <= r.size()/4
+		o.Reserve >= 0 && o.Reserve <= r.size()/4 &&
+		o.Reach >= 2*o.largest() && o.Reach%BlockSize == 0
 }
 
 // markReserve is the number of bytes of the ring that only marks may use.
@@ -143,10 +151,11 @@ type Journal struct {
 	one     [1][]byte
 
 	// The ring. The filling round begins at tail; used counts the bytes from the
-	// head to there.
+	// head to there, left those from there to the limit.
 	nextLSN uint64
 	tail    int64
 	used    int64
+	left    int64
 	live    liveQueue
 
 	// The last submitted round, which the next one follows.

@@ -163,6 +163,8 @@ func (j *Journal) adopt(res *Result) {
 		j.live.push(l)
 	}
 	j.used = j.ring.distance(a.HeadPos, j.tail)
+	a.Limit = j.limit(a.HeadPos)
+	j.allow(a)
 	j.flight.written, j.flight.flushed = res.LastLSN, res.LastLSN
 	j.reportedWritten, j.reportedFlushed = res.LastLSN, res.LastLSN
 	r := &j.releaser

@@ -11,7 +11,7 @@ const (
 	releaseWritten // waits for a flush, or is being flushed
 )
 
-// releaser moves the head. A new anchor goes to the block that does not hold the
+// releaser moves the head and the limit. A new anchor goes to the block that does not hold the
 // present one; only when it is durable is the ring before the new head free.
 type releaser struct {
 	j        *Journal
@@ -43,16 +43,17 @@ func (j *Journal) Released() uint64 { return j.releaser.released }
 
 func (j *Journal) startRelease() {
 	r := &j.releaser
-	if r.phase != releaseNone || r.wanted <= r.asked || j.state == failed {
+	if r.phase != releaseNone || r.wanted <= r.asked && !j.limitDue() || j.state == failed {
 		return
 	}
-	r.asked = r.wanted
+	r.asked = max(r.asked, r.wanted)
 	head := j.head(r.asked)
 	r.anchor = j.identity
 	a := &r.anchor
 	a.Sequence++
 	a.HeadLSN, a.HeadPos, a.HeadPrevLSN, a.HeadPrevCRC = head.lsn, head.pos, head.prevLSN, head.prevCRC
 	a.FlushedLSN = j.flight.flushed
+	a.Limit = j.limit(a.HeadPos)
 	a.Encode(r.buf)
 	r.phase = releaseWriting
 	var how aio.Flags
@@ -113,5 +114,6 @@ func (j *Journal) anchorDurable() {
 	// The tail moves on while the anchor is written, so what is in use is
 	// counted from the new head.
 	j.used = j.ring.distance(r.anchor.HeadPos, j.tail)
+	j.allow(&r.anchor)
 	j.startRelease()
 }

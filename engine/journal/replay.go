@@ -148,8 +148,8 @@ type walk struct {
 	checkpoint uint64 // newest round that a header knows to be released
 	top        uint64 // greatest LSN seen
 	lives      lives
-	searched   bool
-	found      []Header // by the search, in order of LSN
+	searched   int64    // bytes from the anchor's head on that are behind the search
+	found      []Header // by it, in order of LSN
 	broken     []int    // entries of the present round whose bodies are damaged
 	entries    []Entry  // of the present round
 }

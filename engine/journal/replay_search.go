@@ -31,16 +31,48 @@ func (l lives) ghost(h *Header) bool {
 // first reports whether h is the first round of its life.
 func (h *Header) first() bool { return h.LSN == h.StartLSN }
 
-// search finds the intact headers in the ring behind the break, all the way round
-// to the head, and learns from them. It runs once a replay: what lies behind the
-// first break is behind all later ones.
+// search finds the intact headers in the ring behind the break and learns from them. It
+// looks as far as rounds can lie, and at each place once a replay.
 func (w *walk) search() error {
-	if w.searched {
-		return nil
+	from := max(w.walked, w.searched)
+	for to := w.reach(); from < to; to = w.reach() {
+		if err := w.look(w.ring.after(w.res.Anchor.HeadPos, from), to-from); err != nil {
+			return err
+		}
+		from, w.searched = to, to
 	}
-	w.searched = true
-	pos := w.cur.pos
-	for left := w.ring.size() - w.walked; left > 0; left -= BlockSize {
+	slices.SortStableFunc(w.found, func(a, b Header) int { return cmp.Compare(a.LSN, b.LSN) })
+	return nil
+}
+
+// reach is the number of bytes from the head on among which there may be rounds: those
+// up to the limit of the anchor, or all where there is any doubt that it is the newest.
+func (w *walk) reach() int64 {
+	a := &w.res.Anchor
+	reach := w.ring.distance(a.HeadPos, a.Limit)
+	if a.Limit == 0 || w.walked > reach || w.doubtful(reach) {
+		return w.ring.size()
+	}
+	return reach
+}
+
+// doubtful reports whether there may have been a newer anchor than the one that counts:
+// the other one is damaged, a round knows or shows it, or the device does not read.
+func (w *walk) doubtful(reach int64) bool {
+	a := &w.res.Anchor
+	if w.res.AnchorFlaw != nil || w.win.bad > 0 || w.checkpoint > a.HeadPrevLSN || w.res.incarnation > a.Incarnation {
+		return true
+	}
+	return slices.ContainsFunc(w.found, func(h Header) bool {
+		return !w.lives.ghost(&h) && w.ring.distance(a.HeadPos, h.Pos)+int64(h.Total) > reach
+	})
+}
+
+// look finds the intact headers in the n bytes of the ring from pos on, and learns from
+// them.
+func (w *walk) look(pos, n int64) error {
+	known := len(w.found)
+	for left := n; left > 0; left -= BlockSize {
 		b, err := w.win.bytes(pos, HeaderSize)
 		if err != nil {
 			return err
@@ -57,10 +89,9 @@ func (w *walk) search() error {
 		}
 		pos = w.ring.wrap(pos + BlockSize)
 	}
-	for i := range w.found {
-		w.learn(&w.found[i])
+	for i := range w.found[known:] {
+		w.learn(&w.found[known+i])
 	}
-	slices.SortStableFunc(w.found, func(a, b Header) int { return cmp.Compare(a.LSN, b.LSN) })
 	return nil
 }
 

@@ -489,7 +489,7 @@ func TestUnknownKinds(t *testing.T) {
 
 func TestNewerFormatsAreRefused(t *testing.T) {
 	for name, change := range map[string]func(block []byte){
-		"version": func(block []byte) { block[offVersion+1] = 2 },
+		"version": func(block []byte) { block[offVersion+1] = AnchorVersion + 1 },
 		"feature": func(block []byte) { block[ancRequired+7] = 1 },
 	} {
 		b := newBench(t, testSize, Options{})

@@ -24,6 +24,9 @@ func (r ring) distance(a, b int64) int64 {
 	return r.size() - (a - b)
 }
 
+// after is the place n bytes behind pos, at most a whole lap.
+func (r ring) after(pos, n int64) int64 { return RingStart + (pos-RingStart+n)%r.size() }
+
 // live is a round that the ring holds and no checkpoint has released.
 type live struct {
 	lsn uint64

@@ -66,6 +66,7 @@ func (j *Journal) submit(s *slot, now int64) {
 		j.stats.Wraps++
 	}
 	j.write(s)
+	j.startRelease()
 }
 
 // write seals a round and submits it.
