@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
@@ -30,10 +31,9 @@ type chunk struct {
 	firstPos, firstOffset int64
 	spill                 int64
 
-	next, prev *chunk // of the partition, newer and older
-	// Links of the pool's list of clean chunks, the oldest first.
-	cleanPrev, cleanNext *chunk
-	clean                bool
+	next, prev *chunk             // of the partition, newer and older
+	age        order.Node[*chunk] // in the pool's list of clean chunks
+	clean      bool
 }
 
 // end is the file position behind the chunk's valid bytes.
@@ -46,10 +46,10 @@ func (c *chunk) start() int64 { return c.pos + int64(c.from) }
 // nothing that is not in a segment file too, in order of age for eviction.
 type chunkPool struct {
 	memory *slab.Pool
-	spare  *chunk // headers for reuse, linked by next
-	inFile int    // units of clean chunks
-	oldest *chunk
-	newest *chunk
+	spare  *chunk             // headers for reuse, linked by next
+	inFile int                // units of clean chunks
+	clean  order.List[*chunk] // the oldest first
+	ages   uint64             // given out
 }
 
 // newChunkPool makes a pool of the given number of bytes, rounded down to slabs.
@@ -117,13 +117,9 @@ func (p *chunkPool) markClean(ch *chunk) {
 	}
 	ch.clean = true
 	p.inFile += ch.piece.Class.Units()
-	ch.cleanPrev = p.newest
-	if p.newest != nil {
-		p.newest.cleanNext = ch
-	} else {
-		p.oldest = ch
-	}
-	p.newest = ch
+	p.ages++
+	ch.age.Owner = ch
+	p.clean.Add(&ch.age, p.ages)
 }
 
 // markDirty takes ch out of the clean list, because it gets new bytes.
@@ -133,25 +129,15 @@ func (p *chunkPool) markDirty(ch *chunk) {
 	}
 	ch.clean = false
 	p.inFile -= ch.piece.Class.Units()
-	if ch.cleanPrev != nil {
-		ch.cleanPrev.cleanNext = ch.cleanNext
-	} else {
-		p.oldest = ch.cleanNext
-	}
-	if ch.cleanNext != nil {
-		ch.cleanNext.cleanPrev = ch.cleanPrev
-	} else {
-		p.newest = ch.cleanPrev
-	}
-	ch.cleanPrev, ch.cleanNext = nil, nil
+	p.clean.Remove(&ch.age)
 }
 
 // evictOldest frees the oldest clean chunk that nobody reads and that is the
 // oldest of its partition, so that a partition's chunks stay contiguous. It returns
 // the slab that the chunk was from and its units, 0 if there is no such chunk.
 func (p *chunkPool) evictOldest() (from, units int) {
-	for ch := p.oldest; ch != nil; ch = ch.cleanNext {
-		if ch.pins == 0 && ch.part.oldest == ch && ch.seg.written >= ch.spill {
+	for n := p.clean.First(); n != nil; n = n.Next() {
+		if ch := n.Owner; ch.pins == 0 && ch.part.oldest == ch && ch.seg.written >= ch.spill {
 			from, units = ch.piece.Slab, ch.piece.Class.Units()
 			ch.part.dropOldest(p)
 			return from, units
