@@ -134,7 +134,7 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 	s.indexed.Set(at, &a.Header)
 	s.indexed.BaseOffset, s.indexed.LastOffset = a.Base, a.Base+int64(a.Header.LastOffsetDelta)
 	s.indexed.MaxTimestamp, s.indexed.AppendTime = maxTimestamp, a.AppendTime
-	seg.tail.Add(&s.indexed)
+	seg.index.Tail.Add(&s.indexed)
 	seg.appendTime = a.AppendTime
 	seg.maxTimestamp = max(seg.maxTimestamp, maxTimestamp)
 	p.next += int64(a.Header.LastOffsetDelta) + 1

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/pick"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
@@ -99,12 +100,13 @@ func (c *coldRead) segmentOpen(err error) {
 // checksums, when the segment is sealed.
 func (c *coldRead) index() {
 	seg, offset := c.seg, c.r.start
-	e, ok := seg.floor(offset)
-	if seg.older == nil && !c.noIndex && (!ok && seg.tailFrom > 0 || seg.sealed && !seg.indexing) {
-		c.s.loadIndex(c.r.Part, seg, c)
+	x := &seg.index
+	e, ok := x.Floor(offset)
+	if x.Older == nil && !c.noIndex && (!ok && x.TailFrom > 0 || seg.sealed && !x.Sealing()) {
+		c.s.indexes.Load(seg, c)
 		return
 	}
-	where := pick.Around(seg.damage, offset, e.Pos, seg.written)
+	where := pick.Around(x.Damage, offset, e.Pos, seg.written)
 	if where.Inside != nil {
 		c.damaged(where.Inside.ToOffset, "damaged")
 		return
@@ -113,9 +115,9 @@ func (c *coldRead) index() {
 	c.read(where.Pos)
 }
 
-// indexLoaded continues when the index has been loaded or rebuilt, or without it: a
+// IndexLoaded continues when the index has been loaded or rebuilt, or without it: a
 // full disk, say, must not keep anybody from reading.
-func (c *coldRead) indexLoaded(err error) {
+func (c *coldRead) IndexLoaded(err error) {
 	if err != nil {
 		c.s.stats.IndexErrors++
 		c.noIndex = true
@@ -168,17 +170,17 @@ func (c *coldRead) check(have []byte) error {
 	if short := min(int64(len(c.data.Buf)), seg.written-c.at) - int64(len(have)); short > 0 {
 		return fmt.Errorf("%s: %w: %d bytes are missing at %d", c.r.Part.logPath(seg), ErrCorrupt, short, c.at)
 	}
-	if !seg.hasRegions() {
+	if !seg.index.HasRegions() {
 		return nil
 	}
-	return segment.CheckRegions(seg.older, c.at, have)
+	return segment.CheckRegions(seg.index.Older, c.at, have)
 }
 
 // pick answers with as many whole batches as fit.
 func (c *coldRead) pick(have []byte) {
 	p, r := c.r.Part, c.r
 	w := pick.Want{Offset: r.start, Below: p.visible, MaxBytes: r.MaxBytes, MaxRecords: r.MaxRecords, Gaps: &p.epochs}
-	if !c.seg.hasRegions() {
+	if !c.seg.index.HasRegions() {
 		w.Check = pick.CheckBatches
 	}
 	rest := have[min(c.want-c.at, int64(len(have))):]
@@ -232,10 +234,21 @@ func (c *coldRead) beyond() {
 	s.beyond(r, seg)
 }
 
-// segmentLog describes a segment to a job. The chain is a copy, because the job
-// reads it on another thread. Batches may be larger than the limit of today: they
-// were appended under another.
-func (p *Partition) segmentLog(seg *segfile) segment.Log {
+// Index is the segment's.
+func (seg *segfile) Index() *indexing.State { return &seg.index }
+
+// Sealed reports whether the segment is complete, Read whether somebody reads it.
+func (seg *segfile) Sealed() bool { return seg.sealed }
+func (seg *segfile) Read() bool   { return seg.reads > 0 }
+
+// Written is the number of bytes in the file.
+func (seg *segfile) Written() int64 { return seg.written }
+
+// Log describes the segment to a job. The chain is a copy, because the job reads it on
+// another thread. Batches may be larger than the limit of today: they were appended under
+// another.
+func (seg *segfile) Log() segment.Log {
+	p := seg.part
 	log := segment.Log{
 		Dir: p.dir, ID: p.segmentID(seg.base), Interval: int(p.cfg.IndexInterval),
 		Chain:   p.epochs.Clone(),

@@ -4,23 +4,13 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/engine/segment"
 )
-
-// verification reads a whole segment to find out what of it is damaged. It runs once
-// for all reads that have met the damage.
-type verification struct {
-	seg     *segfile
-	job     segment.VerifyJob
-	op      aio.JobOp
-	waiters []*coldRead
-}
 
 // suspect is called when what has been read does not check, or could not be read.
 func (c *coldRead) suspect(cause error) {
 	if !c.verified {
 		c.verified = true
-		c.s.verify(c)
+		c.s.indexes.Verify(c.seg, c)
 		return
 	}
 	// Verified, and nothing found that explains it.
@@ -59,56 +49,13 @@ func (c *coldRead) probed(err error) {
 	c.suspect(cause)
 }
 
-// verify has the segment of c verified and then lets c go on.
-func (s *Store) verify(c *coldRead) {
-	seg := c.seg
-	if v := seg.verifying; v != nil {
-		v.waiters = append(v.waiters, c)
+// Verified continues when the segment has been verified.
+func (c *coldRead) Verified(err error) {
+	if err != nil {
+		c.finish(c.s.storage(err))
 		return
 	}
-	v := &verification{seg: seg, waiters: []*coldRead{c}}
-	v.job.Log = c.r.Part.segmentLog(seg)
-	if seg.older != nil && seg.older.Sealed() != nil {
-		v.job.Index = seg.older
-	} else {
-		v.job.LogBytes = seg.written
-	}
-	v.op = aio.JobOp{Job: &v.job, Owner: v}
-	seg.verifying = v
-	s.stats.Verifications++
-	s.drv.SubmitJob(&v.op)
-}
-
-// CompleteJob enters what is damaged.
-func (v *verification) CompleteJob(op *aio.JobOp) {
-	v.seg.verifying = nil
-	if op.Err == nil {
-		v.seg.damage = v.job.Damage
-	}
-	for _, c := range v.waiters {
-		if op.Err != nil {
-			c.finish(c.s.storage(op.Err))
-		} else {
-			c.index()
-		}
-	}
-}
-
-// hasRegions reports whether the checksums of the segment's regions are at hand and
-// nothing is known to be damaged.
-func (seg *segfile) hasRegions() bool {
-	return seg.older != nil && seg.older.Sealed() != nil && len(seg.damage) == 0
-}
-
-// floor is the last index entry whose offset is at most offset.
-func (seg *segfile) floor(offset int64) (segment.Entry, bool) {
-	if e, ok := seg.tail.Floor(offset); ok {
-		return e, true
-	}
-	if seg.older == nil {
-		return segment.Entry{}, false
-	}
-	return seg.older.Floor(offset)
+	c.index()
 }
 
 // damaged answers that what is wanted cannot be read up to offset next.

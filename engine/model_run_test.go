@@ -561,7 +561,7 @@ func (r *rig) checkpointAll() {
 	}
 	r.until("indexes", func() bool {
 		for _, s := range r.shards {
-			if s.store.seals.Len() > 0 {
+			if s.store.indexes.Sealing() > 0 {
 				return false
 			}
 		}
@@ -584,7 +584,7 @@ func (r *rig) verifyPart(p *Partition) {
 		if seg.size == 0 {
 			continue
 		}
-		j := &segment.VerifyJob{Log: p.segmentLog(seg)}
+		j := &segment.VerifyJob{Log: seg.Log()}
 		if !seg.sealed {
 			j.LogBytes = seg.flushed
 		}

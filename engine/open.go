@@ -33,8 +33,8 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	s.newestTime = max(s.newestTime, st.AppendTime)
 	p.logStart, p.next, p.visible = st.LogStart, st.NextOffset, st.NextOffset
 	for i, seg := range st.Segments {
-		f := &segfile{base: seg.Base, file: aio.NoFile, created: true, entry: true}
-		f.size, f.safe, f.written, f.flushed, f.tailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size
+		f := &segfile{part: p, base: seg.Base, file: aio.NoFile, created: true, entry: true}
+		f.size, f.safe, f.written, f.flushed, f.index.TailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size
 		f.allocated = seg.Allocated
 		end := st.NextOffset
 		if i+1 < len(st.Segments) {
@@ -42,7 +42,7 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 			f.sealed = true
 		}
 		f.endOffset, f.safeOffset, f.writtenOffset, f.flushedOffset = end, end, end, end
-		f.tail = segment.NewTailIndex(p.segmentID(seg.Base), int(cfg.IndexInterval), s.entries, f.size, end)
+		f.index.Tail = segment.NewTailIndex(p.segmentID(seg.Base), int(cfg.IndexInterval), s.entries, f.size, end)
 		f.appendTime, f.maxTimestamp = st.AppendTime, st.MaxTimestamp
 		p.linkSegment(f)
 		p.dirMade = true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/slab"
@@ -13,6 +14,7 @@ import (
 
 // segfile is a segment of a partition as its shard knows it.
 type segfile struct {
+	part *Partition
 	base int64 // offset of its first batch
 	next *segfile
 
@@ -34,21 +36,12 @@ type segfile struct {
 	closed    bool // no more appends: a later segment exists
 	sealed    bool // truncated, synced, index written or being written
 
-	// tail indexes what this process has appended, from position tailFrom on.
-	// older indexes what was there before; nil until somebody needs it.
-	tail     *segment.Index
-	tailFrom int64
-	older    *segment.Index
-
-	damage    []segment.Range // what is known not to be readable, in log order
-	verifying *verification
+	index indexing.State
 
 	discarded int64 // bytes at its end that the journal will not get, because the partition is dropped
 
 	maxTimestamp, appendTime int64
-	reads                    int  // cold reads in flight
-	indexing                 bool // the index is going to be written
-	loading                  *indexLoad
+	reads                    int                  // cold reads in flight
 	lru                      order.Node[*segfile] // in the list of open files, by use
 }
 
@@ -163,9 +156,9 @@ func (p *Partition) Epoch() uint32 {
 
 // addSegment appends an empty segment that begins at offset base.
 func (p *Partition) addSegment(base int64) *segfile {
-	s := &segfile{base: base, file: aio.NoFile}
+	s := &segfile{part: p, base: base, file: aio.NoFile}
 	s.endOffset, s.safeOffset, s.writtenOffset, s.flushedOffset = base, base, base, base
-	s.tail = segment.NewIndex(p.segmentID(base), int(p.cfg.IndexInterval), p.store.entries)
+	s.index.Tail = segment.NewIndex(p.segmentID(base), int(p.cfg.IndexInterval), p.store.entries)
 	p.linkSegment(s)
 	return s
 }

@@ -155,7 +155,7 @@ func (p *Partition) findInMemory(seg *segfile, offset int64) (place, bool) {
 		return place{}, false
 	}
 	pos := c.firstPos
-	if e, ok := seg.tail.Floor(offset); ok && e.Pos > pos {
+	if e, ok := seg.index.Tail.Floor(offset); ok && e.Pos > pos {
 		pos = e.Pos
 	}
 	var hdr [batch.HeaderSize]byte

@@ -7,6 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/engine/flushwindow"
+	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/order"
@@ -64,9 +65,7 @@ type Store struct {
 	writersFree   *writer
 	writersParked *writer
 	writeAfter    int64
-	seals         fifo.Queue[*sealing] // the first is at work
-	indexes       fifo.Queue[*segfile] // sealed ones with their index in memory
-	indexBytes    int64
+	indexes       *indexing.Set
 
 	opens   int                  // opens in progress
 	files   order.List[*segfile] // open ones, the one unused for longest first
@@ -130,6 +129,9 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 		}
 		s.coldFree = c
 	}
+	s.indexes = indexing.NewSet(s.drv, &s.stats, func(id segment.ID, err error) {
+		s.opts.Events.SealFailed(Key{Topic: id.Topic, Partition: id.Partition}, id.Base, err)
+	})
 	return s, nil
 }
 

@@ -42,18 +42,12 @@ func (s *Store) LookUpTime(t *TimeLookup) {
 func (t *TimeLookup) step() {
 	for t.seg != nil {
 		seg := t.seg
-		if seg.tailFrom > 0 && seg.older == nil {
+		if seg.index.TailFrom > 0 && seg.index.Older == nil {
 			seg.reads++
-			t.s.loadIndex(t.Part, seg, t)
+			t.s.indexes.Load(seg, t)
 			return
 		}
-		if seg.older != nil {
-			if e, ok := seg.older.FirstAtOrAfterTime(t.Time); ok {
-				t.readFrom(e.Offset)
-				return
-			}
-		}
-		if e, ok := seg.tail.FirstAtOrAfterTime(t.Time); ok {
+		if e, ok := seg.index.FirstAtOrAfterTime(t.Time); ok {
 			t.readFrom(e.Offset)
 			return
 		}
@@ -67,8 +61,8 @@ func (t *TimeLookup) finish(offset, timestamp int64, err error) {
 	t.Owner.TimeFound(t)
 }
 
-// indexLoaded goes on when an index has been loaded.
-func (t *TimeLookup) indexLoaded(err error) {
+// IndexLoaded goes on when an index has been loaded.
+func (t *TimeLookup) IndexLoaded(err error) {
 	t.seg.reads--
 	if err != nil {
 		t.finish(-1, -1, t.s.storage(err))

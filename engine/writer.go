@@ -354,7 +354,7 @@ func (w *writer) flush() {
 func (w *writer) sealed() {
 	w.seg.sealed = true
 	w.seg.allocated = w.seg.size
-	w.s.sealLater(w.p, w.seg)
+	w.s.indexes.Seal(w.seg)
 	if !w.seg.entry {
 		w.step = writeSyncDir
 		w.fileOp(aio.FileOp{Kind: aio.FileSyncDir, Path: w.p.dir})

@@ -48,8 +48,8 @@ func TestReadersAndWriterOfOneIndexTakeTurns(t *testing.T) {
 	r.start()
 
 	p, s := r.part(id, 0), r.shards[0].store
-	jobs := &indexJobs{Driver: s.drv}
-	s.drv = jobs
+	jobs := &indexJobs{Driver: s.indexes.Driver}
+	s.indexes.Driver = jobs
 	// The old index is missing, and everybody asks for it while its segment is
 	// completed and sealed.
 	reads := make([]*reader, 5)
@@ -77,7 +77,7 @@ func TestReadersAndWriterOfOneIndexTakeTurns(t *testing.T) {
 		}
 		return true
 	})
-	r.until("seals", func() bool { return s.Stats().SealedSegments > 0 && s.seals.Len() == 0 })
+	r.until("seals", func() bool { return s.Stats().SealedSegments > 0 && s.indexes.Sealing() == 0 })
 	if jobs.most != 1 {
 		t.Errorf("%d jobs on indexes at once, expected 1 for the one segment with old content", jobs.most)
 	}
