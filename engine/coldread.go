@@ -107,6 +107,10 @@ func (c *coldRead) index() {
 		return
 	}
 	where := pick.Around(x.Damage, offset, e.Pos, seg.written)
+	if where.Inside != nil && !c.verified && x.MayPass(c.s.loop.Now()) {
+		c.suspect(errUnread)
+		return
+	}
 	if where.Inside != nil {
 		c.damaged(where.Inside.ToOffset, "damaged")
 		return

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -10,7 +11,7 @@ import (
 func (c *coldRead) suspect(cause error) {
 	if !c.verified {
 		c.verified = true
-		c.s.indexes.Verify(c.seg, c)
+		c.s.indexes.Verify(c.s.loop.Now(), c.seg, c)
 		return
 	}
 	// Verified, and nothing found that explains it.
@@ -57,6 +58,9 @@ func (c *coldRead) Verified(err error) {
 	}
 	c.index()
 }
+
+// errUnread is why a segment is verified again.
+var errUnread = errors.New("the device did not read it")
 
 // damaged answers that what is wanted cannot be read up to offset next.
 func (c *coldRead) damaged(next int64, found string) {

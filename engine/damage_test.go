@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -282,6 +283,34 @@ func TestABadSectorCostsWhatLiesInItsBlock(t *testing.T) {
 			t.Fatalf("batch %d at %d to %d: served %v", i, pos, end, ok)
 		}
 		pos = end
+	}
+}
+
+// What the device did not read while an index was built is not taken for lost: it is tried
+// again, but a sector that stays bad does not have its segment verified for every fetch.
+func TestAReadErrorThatPassesIsNoDamage(t *testing.T) {
+	r, id, sent := threeSegments(t)
+	p := r.part(id, 0)
+	seg := p.first
+	if err := r.w.FS().Remove(filepath.Join(p.dir, p.segmentID(seg.base).IndexName())); err != nil {
+		t.Fatal(err)
+	}
+	passing := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: "*.log"}, Times: 2}) // the whole, and its first block
+	r.mustHold(p, sent)
+	if passing.Hits() != 2 || len(seg.index.Damage) != 0 {
+		t.Fatalf("%d faults, damage %v", passing.Hits(), seg.index.Damage)
+	}
+	if err := r.w.BadSectors(p.logPath(seg), 0, 512); err != nil {
+		t.Fatal(err)
+	}
+	verified := p.store.Stats().Verifications
+	for range 20 {
+		if f := r.read(p, 0, 1<<16); !errors.Is(f.Err, ErrCorrupt) {
+			t.Fatalf("a fetch of a bad sector: %v", f.Err)
+		}
+	}
+	if n := p.store.Stats().Verifications - verified; n != 1 {
+		t.Fatalf("20 fetches of a bad sector had its segment verified %d times", n)
 	}
 }
 

@@ -61,9 +61,9 @@ func (l *load) CompleteJob(op *aio.JobOp) {
 	switch {
 	case op.Err != nil:
 	case op.Job == &l.load:
-		l.s.have(l.seg, l.load.Index)
+		l.s.have(l.seg, &l.load.Report)
 	default:
-		l.s.have(l.seg, l.build.Index)
+		l.s.have(l.seg, &l.build.Report)
 	}
 	l.seg.Index().loading = nil
 	if q := l.s.seals.Front(); q != nil && (*q).seg == l.seg {

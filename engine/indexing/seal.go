@@ -56,9 +56,9 @@ func (q *sealing) CompleteJob(op *aio.JobOp) {
 		s.stats.SealErrors++
 		s.failed(q.seg.Log().ID, op.Err)
 	case op.Job == &q.job:
-		s.sealed(q.seg, q.job.Index)
+		s.sealed(q.seg, &q.job.Report)
 	default:
-		s.sealed(q.seg, q.old.Index)
+		s.sealed(q.seg, &q.old.Report)
 	}
 	s.seals.Take()
 	if next := s.seals.Front(); next != nil {
@@ -70,12 +70,12 @@ func (q *sealing) CompleteJob(op *aio.JobOp) {
 }
 
 // sealed replaces the index of a segment by the one of its sealed file.
-func (s *Set) sealed(seg Segment, ix *segment.Index) {
+func (s *Set) sealed(seg Segment, found *segment.Report) {
 	s.stats.SealedSegments++
 	x := seg.Index()
 	x.Tail.Release()
 	x.TailFrom = seg.Written()
-	s.have(seg, ix)
+	s.have(seg, found)
 }
 
 // atWork reports whether the index of seg is being written.

@@ -35,12 +35,12 @@ func (s *Set) Sealing() int { return s.seals.Len() }
 
 // have enters the index of what was there before, and with it what is known to be
 // damaged. Indexes of sealed segments go, the oldest first, when there are too many.
-func (s *Set) have(seg Segment, ix *segment.Index) {
-	x := seg.Index()
+func (s *Set) have(seg Segment, found *segment.Report) {
+	x, ix := seg.Index(), found.Index
 	s.Drop(x)
 	x.Older = ix
 	if x.Damage == nil {
-		x.Damage = ix.Quarantine()
+		x.Damage, x.unread = ix.Quarantine(), found.Unreadable > 0
 	}
 	if ix.Sealed() == nil {
 		return

@@ -15,6 +15,9 @@ type State struct {
 	// Damage is what is known not to be readable, in log order.
 	Damage []segment.Range
 
+	unread    bool  // some of Damage because the device did not read it
+	lookAgain int64 // loop time from which it is worth another try
+
 	verifying *verification
 	loading   *load
 	sealing   bool
@@ -40,6 +43,9 @@ func (x *State) Sealing() bool { return x.sealing }
 // HasRegions reports whether the checksums of the segment's regions are at hand and
 // nothing is known to be damaged.
 func (x *State) HasRegions() bool { return x.complete() && len(x.Damage) == 0 }
+
+// MayPass reports whether what is damaged may be readable by now.
+func (x *State) MayPass(now int64) bool { return x.unread && now >= x.lookAgain }
 
 // complete reports whether Older is the index of a sealed segment.
 func (x *State) complete() bool { return x.Older != nil && x.Older.Sealed() != nil }
