@@ -84,6 +84,7 @@ func (c *checkpointer) begin() {
 	}
 	c.pressed = false
 	c.stage = checkpointFlush
+	c.s.stats.CheckpointBegan = c.s.loop.Now()
 	c.flushedOne()
 }
 
@@ -206,6 +207,7 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 	c.granted = c.granted[:0]
 	if op.Err != nil {
 		if !layout.MayPass(op.Err) {
+			s.stats.FlushErrors++
 			s.deviceFailed.Store(true)
 			s.fail(op.Err)
 		} else if aio.IsNoSpace(op.Err) {
@@ -216,7 +218,7 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 		c.finished(op.Err)
 		return
 	}
-	s.stats.Checkpoints++
+	s.stats.Checkpointed(s.loop.Now())
 	for _, p := range granted {
 		switch {
 		case !p.renew:

@@ -198,6 +198,7 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 func (w *writer) failed(err error) {
 	flush := w.step == writeFlush || w.step == writeSyncDir || w.step == writeSealSync
 	if flush {
+		w.s.stats.FlushErrors++
 		w.s.deviceFailed.Store(true)
 	}
 	if flush || !layout.MayPass(err) {

@@ -132,10 +132,24 @@ func (n *Node) Figures(ctx context.Context) *Figures {
 		if n.answered(ctx, q.done) {
 			f.Shards[i] = q.f
 		}
-		f.Shards[i].Silent = time.Duration(max(0, q.s.clock.Now()-q.s.loop.Stats().Heartbeat.Load()))
+		f.Shards[i].Silent = q.s.silent()
 	}
 	f.MissingSegments, f.Audited = f.Shards[0].missing, f.Shards[0].audited
 	return f
+}
+
+// Silence is how long ago each shard's loop began its newest turn. Loops without work do
+// so four times a second.
+func (n *Node) Silence() []time.Duration {
+	all := make([]time.Duration, len(n.shards))
+	for i, s := range n.shards {
+		all[i] = s.silent()
+	}
+	return all
+}
+
+func (s *member) silent() time.Duration {
+	return time.Duration(max(0, s.clock.Now()-s.loop.Stats().Heartbeat.Load()))
 }
 
 // LogErrors says for each shard why its log acknowledges nothing any more, nil while it

@@ -92,6 +92,13 @@ func (s *Service) Condition() Condition {
 	return c
 }
 
+// Addr is the address of the node that was started last, "" before the first.
+func (s *Service) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Listen
+}
+
 // Failed is closed when a shard has stopped by itself, which no reopening puts right.
 func (s *Service) Failed() <-chan struct{} { return s.failed }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/adminclient"
 	"github.com/spf13/cobra"
 )
 
@@ -27,8 +28,11 @@ type statusError struct {
 	status int
 }
 
-// run carries out a command line and returns the exit status: 0, 1, or that of a
-// statusError.
+// ExitStatus is the status.
+func (e *statusError) ExitStatus() int { return e.status }
+
+// run carries out a command line and returns the exit status: 0, 1, or that that
+// the error says.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
 	if len(args) > 0 && args[0] == "--version" {
@@ -50,8 +54,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
 		fmt.Fprintln(errs, "mqd: "+strings.TrimPrefix(strings.TrimSpace(line), "mqd: "))
 	}
-	if e := (*statusError)(nil); errors.As(err, &e) {
-		return e.status
+	if e := (interface{ ExitStatus() int })(nil); errors.As(err, &e) {
+		return e.ExitStatus()
 	}
 	return 1
 }
@@ -74,7 +78,7 @@ work with it.`,
 	root.Flags().Bool("version", false, "the same as mqd version")
 	root.AddCommand(
 		newBench(),
-		newServe(), newConfig(),
+		newServe(), newConfig(), adminclient.New(addForm),
 		newTopic(), newProduce(), newConsume(),
 		newVerify(), newInspect(), newGenerate(), newVersion(),
 	)

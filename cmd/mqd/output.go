@@ -36,6 +36,13 @@ func (f *formatFlag) add(cmd *cobra.Command, forms ...string) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// addForm gives cmd the flag for verbs of other packages.
+func addForm(cmd *cobra.Command, forms ...string) func() string {
+	f := &formatFlag{}
+	f.add(cmd, forms...)
+	return f.String
+}
+
 func (f *formatFlag) String() string { return f.text }
 func (f *formatFlag) Type() string   { return "form" }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mqd-broker/mqd/admin"
 	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -43,14 +44,17 @@ environment over the file, the file over the defaults. Sizes are written as 4096
 64KiB or 512MiB, durations as 200us, 100ms or 30s.
 
 Environment variables that begin with MQD_ and are no settings are errors, but for
-MQD_CONFIG, MQD_SERVER, and the names that Kubernetes makes for a service mqd, such as
-MQD_PORT and MQD_SERVICE_HOST.
+MQD_CONFIG, MQD_SERVER, MQD_ADMIN, and the names that Kubernetes makes for a service mqd,
+such as MQD_PORT and MQD_SERVICE_HOST.
 
 At the first signal the broker takes no more connections, finishes what is in
 flight, flushes everything and writes a checkpoint; a second signal stops it at
 once, and the next start recovers, as after a crash. SIGHUP reads the configuration
 again; settings that need a restart are left as they are. Two equal signals within
 100 ms, but for SIGHUP, are one.
+
+While it runs, --admin-listen serves health, metrics and its state over HTTP; see
+mqd admin. A log that has failed stays closed until mqd admin reopen, or a restart.
 
 The log goes to standard error. The exit status is 0 after an orderly end, else 1.`,
 		Example: `  mqd serve --data-dir ./data
@@ -89,7 +93,9 @@ type broker struct {
 	log     *slog.Logger
 	level   slog.LevelVar
 	signals <-chan os.Signal
-	node    *node.Node
+	service *node.Service
+	admin   *admin.Server // nil for none
+	served  bool          // a node has come up and was not told to stop before
 }
 
 func (b *broker) run(ctx context.Context, errs io.Writer) error {
@@ -100,18 +106,20 @@ func (b *broker) run(ctx context.Context, errs io.Writer) error {
 	defer stop()
 	b.signals = signals
 	defer b.ready.forget()
+	b.service = node.NewService()
+	defer b.closeAdmin()
 	if err := b.start(ctx); err != nil {
 		return startTrouble(err, b.cfg)
 	}
-	if b.node == nil {
+	if !b.served {
 		return nil // told to stop before anything was served
 	}
-	if err := b.ready.tell(b.node.Addr()); err != nil {
+	if err := b.ready.tell(b.service.Addr()); err != nil {
 		return errors.Join(err, b.stop(ctx))
 	}
 	for {
 		select {
-		case <-b.node.Failed():
+		case <-b.service.Failed():
 			b.log.Error("a shard has failed; stopping")
 			return b.stop(ctx)
 		case <-ctx.Done():
@@ -170,6 +178,9 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkPort(ctx, b.cfg, portPatience); err != nil {
 		return err
 	}
+	if err := b.openAdmin(); err != nil {
+		return err
+	}
 	if inMemory(b.cfg.DataDir) {
 		b.log.Warn("the data directory is in memory (tmpfs or ramfs): everything in it is gone when the machine restarts, whatever class it was acknowledged in", "directory", b.cfg.DataDir)
 	}
@@ -197,7 +208,7 @@ func (b *broker) start(ctx context.Context) error {
 			err = b.startOn(ctx, driver, p)
 		}
 	}
-	if err == nil && b.node != nil {
+	if err == nil && b.served {
 		b.log.Info("shards placed", "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt, "gomaxprocs", runtime.GOMAXPROCS(0))
 	}
 	return err
@@ -216,28 +227,20 @@ func (b *broker) startOn(ctx context.Context, driver platform, p placement.Place
 func (b *broker) startNode(ctx context.Context, cfg node.Config, platform node.Platform) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type outcome struct {
-		n   *node.Node
-		err error
-	}
-	started := make(chan outcome, 1)
-	go func() {
-		n, err := node.Start(ctx, cfg, platform)
-		started <- outcome{n, err}
-	}()
+	started := make(chan error, 1)
+	go func() { started <- b.service.Start(ctx, cfg, platform) }()
 	stopping := false
 	for {
 		select {
-		case o := <-started:
-			if stopping && errors.Is(o.err, context.Canceled) {
+		case err := <-started:
+			switch {
+			case stopping && errors.Is(err, context.Canceled):
 				return nil
+			case stopping && err == nil:
+				return b.stop(context.Background())
 			}
-			b.node = o.n
-			if stopping && o.n != nil {
-				b.node = nil
-				return b.end(context.Background(), o.n)
-			}
-			return o.err
+			b.served = err == nil
+			return err
 		case sig := <-b.signals:
 			if sig == syscall.SIGHUP {
 				continue // the configuration has just been read
@@ -304,16 +307,13 @@ func (b *broker) reload() {
 	b.log.Info("configuration reloaded", "log_level", b.cfg.LogLevel)
 }
 
-// stop ends the running node.
-func (b *broker) stop(ctx context.Context) error { return b.end(ctx, b.node) }
-
-// end ends a node in order, within the timeout, unless another signal comes.
-func (b *broker) end(ctx context.Context, n *node.Node) error {
+// stop ends the running node in order, within the timeout, unless another signal comes.
+func (b *broker) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.ShutdownTimeout)
 	defer cancel()
 	began := time.Now()
 	done := make(chan error, 1)
-	go func() { done <- n.Stop(ctx) }()
+	go func() { done <- b.service.Stop(ctx) }()
 	for {
 		select {
 		case err := <-done:

@@ -25,9 +25,30 @@ import (
 // lookupPatience bounds the look-up of the host to listen on.
 const lookupPatience = 5 * time.Second
 
-// checkHost refuses a host to listen on that nobody knows.
+// door is an address that is listened on.
+type door struct{ setting, flag, addr string }
+
+// doorsOf are all of them.
+func doorsOf(c *settings.Config) []door {
+	all := []door{{settings.Listen, "--listen", c.Listen}}
+	if c.AdminListen != "" {
+		all = append(all, door{settings.AdminListen, "--admin-listen", c.AdminListen})
+	}
+	return all
+}
+
+// checkHost refuses hosts to listen on that nobody knows.
 func checkHost(ctx context.Context, c *settings.Config) error {
-	host, _, err := net.SplitHostPort(c.Listen)
+	for _, d := range doorsOf(c) {
+		if err := d.checkHost(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d door) checkHost(ctx context.Context, c *settings.Config) error {
+	host, _, err := net.SplitHostPort(d.addr)
 	if err != nil || host == "" || host == "localhost" {
 		return nil // for checkListen to judge
 	}
@@ -41,25 +62,29 @@ func checkHost(ctx context.Context, c *settings.Config) error {
 		err = errors.New("no such host") // as for .onion
 	}
 	if err != nil {
-		return fmt.Errorf("the host of %s is not known (%s: %w); name an address of this machine with --listen", c.Listen, c.Where(settings.Listen), err)
+		return fmt.Errorf("the host of %s is not known (%s: %w); name an address of this machine with %s", d.addr, c.Where(d.setting), err, d.flag)
 	}
 	return nil
 }
 
 // checkListen refuses addresses that other machines can reach, unless told.
 func checkListen(c *settings.Config) error {
-	host, port, err := net.SplitHostPort(c.Listen)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
+	for _, d := range doorsOf(c) {
+		host, port, err := net.SplitHostPort(d.addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %s is %q, expected host:port, with a port of 0 to 65535", c.Where(d.setting), d.setting, d.addr)
+		case !c.Insecure && !isLoopback(host):
+			return fmt.Errorf("not listening on %s: other machines could reach it, and there is no authentication or encryption yet; "+
+				"listen on 127.0.0.1, or say --insecure if the network keeps strangers out", d.addr)
+		case d.setting != settings.Listen && d.addr == c.Listen && port != "0":
+			return fmt.Errorf("%s and %s are both %s; name another address with %s", settings.Listen, d.setting, d.addr, d.flag)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %s is %q, expected host:port, with a port of 0 to 65535", c.Where(settings.Listen), settings.Listen, c.Listen)
-	}
-	if c.Insecure || isLoopback(host) {
-		return nil
-	}
-	return fmt.Errorf("not listening on %s: other machines could reach it, and there is no authentication or encryption yet; "+
-		"listen on 127.0.0.1, or say --insecure if the network keeps strangers out", c.Listen)
+	return nil
 }
 
 // portPatience is how long a port may be in use. The kernel takes the rings of a
@@ -170,6 +195,9 @@ func filesOfShard(c *settings.Config, shards, limit int) int {
 
 // startTrouble turns what stopped the start into one line that says what to do.
 func startTrouble(err error, c *settings.Config) error {
+	if known := (*trouble)(nil); errors.As(err, &known) {
+		return err
+	}
 	text := startAdvice(err, c)
 	if text == "" {
 		text = err.Error()

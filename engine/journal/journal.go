@@ -179,6 +179,8 @@ type Stats struct {
 	DSYNCs, Flushes        uint64
 	Marks, Wraps, Anchors  uint64
 	Full                   uint64 // appends refused with ErrFull
+	// Writes that have failed, and flushes, which some writes contain.
+	WriteErrors, FlushErrors uint64
 }
 
 // Append adds an entry to the filling round and returns the LSN of that round.

@@ -192,6 +192,7 @@ func (j *Journal) deviceFailed() bool {
 // and its error does not tell which of the two it was: unless it is one that only
 // the write can give, the device is taken to have failed.
 func (j *Journal) writeFailed(op *aio.Op, lsn uint64, dsync bool) {
+	j.stats.WriteErrors++
 	write := &WriteError{LSN: lsn, Pos: op.Off, Length: len(op.Buf), Err: op.Err}
 	if !dsync || errors.Is(op.Err, aio.ErrShort) || errors.Is(op.Err, aio.ErrCanceled) || errors.Is(op.Err, aio.ErrClosed) {
 		j.fail(write)
@@ -204,6 +205,7 @@ func (j *Journal) writeFailed(op *aio.Op, lsn uint64, dsync bool) {
 func (j *Journal) fail(err error) {
 	var flush *FlushError
 	if errors.As(err, &flush) {
+		j.stats.FlushErrors++
 		j.opts.DeviceFailed.Store(true)
 	}
 	if j.state == failed {

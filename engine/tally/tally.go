@@ -11,9 +11,20 @@ type Stats struct {
 	SegmentWrites, SegmentFlushes  uint64
 	ColdReads, CorruptReads        uint64
 	ReadErrors, WriteErrors        uint64
+	FlushErrors                    uint64 // beside the journal's
 	SealedSegments, SealErrors     uint64
 	IndexErrors, Verifications     uint64
 	Checkpoints                    uint64
+
+	// Of the newest checkpoint, by the loop's clock in nanoseconds: when it began, which
+	// may not have ended, and of the newest that has ended, when and how long it took.
+	CheckpointBegan, CheckpointEnded, CheckpointTook int64
+}
+
+// Checkpointed counts a checkpoint that has ended at a time of the loop's clock.
+func (s *Stats) Checkpointed(now int64) {
+	s.Checkpoints++
+	s.CheckpointEnded, s.CheckpointTook = now, now-s.CheckpointBegan
 }
 
 // Usage is what a store holds at the moment.

@@ -148,7 +148,7 @@ type broker struct {
 }
 
 // small are flags of a broker that starts fast and leaves CPU to its neighbours.
-var small = []string{"--journal-size", "8MiB", "--cache-size", "16MiB", "--idle", "block", "--log-format", "json"}
+var small = []string{"--journal-size", "8MiB", "--cache-size", "16MiB", "--idle", "block", "--log-format", "json", "--admin-listen="}
 
 // serve starts a broker on dir and waits until clients can connect.
 func serve(t *testing.T, dir string, args ...string) *broker {

@@ -52,10 +52,10 @@ func tampered(t *testing.T, faults ...string) string {
 }
 
 // startIn starts a broker on the portable driver, which the caller ends.
-func startIn(t *testing.T, binary, dir string) *broker {
+func startIn(t *testing.T, binary, dir string, args ...string) *broker {
 	t.Helper()
-	p, err := process.Start(process.Config{Binary: binary, Dir: dir, Args: []string{
-		"--io", "portable", "--shards", "1", "--idle", "block", "--journal-size", "8MiB", "--cache-size", "8MiB", "--memory-limit", "64MiB"}})
+	p, err := process.Start(process.Config{Binary: binary, Dir: dir, Args: append([]string{
+		"--io", "portable", "--shards", "1", "--idle", "block", "--journal-size", "8MiB", "--cache-size", "8MiB", "--memory-limit", "64MiB"}, args...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ type Config struct {
 	// Dir is the data directory.
 	Dir string
 	// Args are further arguments of mqd serve. Without --listen among them the
-	// broker takes a free port of the loopback interface.
+	// broker takes a free port of the loopback interface; without --admin-listen it
+	// has no admin HTTP.
 	Args []string
 	// Env are variables, as "NAME=value", beside those of this process.
 	Env []string
@@ -57,6 +58,9 @@ func Start(c Config) (*Broker, error) {
 	args := []string{"serve", "--data-dir", c.Dir, "--ready-fd", "3"}
 	if !hasFlag(c.Args, "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	if !hasFlag(c.Args, "--admin-listen") {
+		args = append(args, "--admin-listen=")
 	}
 	read, write, err := os.Pipe()
 	if err != nil {

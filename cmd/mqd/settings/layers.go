@@ -19,6 +19,8 @@ const (
 	ConfigVar = EnvPrefix + "CONFIG"
 	// ServerVar names the broker that the other verbs talk to.
 	ServerVar = EnvPrefix + "SERVER"
+	// AdminVar names the admin HTTP that mqd admin talks to.
+	AdminVar = EnvPrefix + "ADMIN"
 )
 
 // serviceLink matches what Kubernetes puts into the environment of every container
@@ -123,7 +125,7 @@ func FromEnv(environ []string) (Layer, error) {
 	all := Table()
 	for _, pair := range environ {
 		variable, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(variable, EnvPrefix) || variable == ConfigVar || variable == ServerVar || serviceLink.MatchString(variable) {
+		if !strings.HasPrefix(variable, EnvPrefix) || variable == ConfigVar || variable == ServerVar || variable == AdminVar || serviceLink.MatchString(variable) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(s Setting) bool { return s.Env() == variable })
@@ -157,7 +159,7 @@ func unknown(name string) error {
 
 // unknownVariable is the error of a variable that has no section and key.
 func unknownVariable(variable string) error {
-	names := []string{ConfigVar, ServerVar}
+	names := []string{ConfigVar, ServerVar, AdminVar}
 	for _, s := range Table() {
 		names = append(names, s.Env())
 	}

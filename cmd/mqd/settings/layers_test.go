@@ -82,6 +82,24 @@ func TestThePrintedConfigurationReadsBackTheSame(t *testing.T) {
 	}
 }
 
+func TestAnEmptyValueIsPrintedAsOne(t *testing.T) {
+	c, err := Merge(Layer{AdminListen: {"", "f:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := c.Print(&out, WithoutSources); err != nil {
+		t.Fatal(err)
+	}
+	file, err := parseFile("f", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Merge(file); err != nil || again.AdminListen != "" || !again.IsSet(AdminListen) {
+		t.Errorf("read back as %q: %v", again.AdminListen, err)
+	}
+}
+
 func TestOneSettingCanBeAdopted(t *testing.T) {
 	running, now := defaults(t), defaults(t)
 	now, err := Merge(Layer{LogLevel: {"debug", "f:1"}, Idle: {"busy", "f:2"}})

@@ -47,7 +47,11 @@ func (c *Config) Print(w io.Writer, sources Sources) error {
 		if !c.IsSet(s.Name) {
 			mark = "# "
 		}
-		text, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Value: c.text[s.Name]})
+		value := yaml.Node{Kind: yaml.ScalarNode, Value: c.text[s.Name]}
+		if value.Value == "" {
+			value.Style = yaml.DoubleQuotedStyle // else it would be no value
+		}
+		text, err := yaml.Marshal(&value)
 		if err != nil {
 			return err
 		}

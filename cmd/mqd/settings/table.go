@@ -30,6 +30,8 @@ type Options struct {
 	AutoCreate      bool
 	Partitions      int
 	ShutdownTimeout time.Duration
+	AdminListen     string // "": nowhere
+	AdminProfiles   bool
 	LogFormat       string
 	LogLevel        string
 }
@@ -98,6 +100,7 @@ const (
 // Names of settings that programs speak of.
 const (
 	Listen         = "net.listen"
+	AdminListen    = "admin.listen"
 	MaxConnections = "net.max_connections"
 	Idle           = "shard.idle"
 	LogLevel       = "log.level"
@@ -110,10 +113,10 @@ func Table() []Setting { return table(&Options{}) }
 func table(o *Options) []Setting {
 	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	return []Setting{
-		{Name: "data.dir", Flag: "data-dir", Default: "/var/lib/mqd", value: textValue{&o.DataDir},
+		{Name: "data.dir", Flag: "data-dir", Default: "/var/lib/mqd", value: textValue{to: &o.DataDir},
 			Help: "directory of all data; it is made if it is missing"},
 
-		{Name: Listen, Flag: "listen", Default: "127.0.0.1:7878", value: textValue{&o.Listen},
+		{Name: Listen, Flag: "listen", Default: "127.0.0.1:7878", value: textValue{to: &o.Listen},
 			Help: "address of the batch protocol, host:port; port 0 takes a free one"},
 		{Name: "net.insecure", Flag: "insecure", Default: "false", value: switchValue{&o.Insecure},
 			Help: "allow an address that other machines can reach, although nothing is authenticated or encrypted yet"},
@@ -154,6 +157,11 @@ func table(o *Options) []Setting {
 
 		{Name: "shutdown.timeout", Flag: "shutdown-timeout", Default: "30s", value: durationValue{&o.ShutdownTimeout, 100 * time.Millisecond, time.Hour},
 			Help: "longest orderly end; after it the broker stops at once, and the next start recovers"},
+
+		{Name: AdminListen, Flag: "admin-listen", Default: "127.0.0.1:9644", value: textValue{to: &o.AdminListen, empty: true},
+			Help: "address of health, metrics and orders over HTTP, host:port; port 0 takes a free one, empty is none; the default is given up if it is taken"},
+		{Name: "admin.pprof", Flag: "admin-pprof", Default: "false", value: switchValue{&o.AdminProfiles},
+			Help: "serve profiles of the process there, at /debug/pprof"},
 
 		{Name: "log.format", Flag: "log-format", Default: LogText, value: wordValue{&o.LogFormat, []string{LogText, LogJSON}},
 			Help: "form of the log on standard error"},

@@ -165,14 +165,17 @@ func (v wordValue) set(text string) error {
 	return nil
 }
 
-// textValue is any text that is not empty.
-type textValue struct{ to *string }
+// textValue is any text.
+type textValue struct {
+	to    *string
+	empty bool // may be empty
+}
 
 func (v textValue) kind() string   { return "text" }
 func (v textValue) limits() string { return "" }
 
 func (v textValue) set(text string) error {
-	if text == "" {
+	if text == "" && !v.empty {
 		return fmt.Errorf("empty")
 	}
 	*v.to = text

@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/mqd-broker/mqd/node"
+)
+
+const (
+	// askers is the number of requests that may ask shards at a time.
+	askers = 4
+	// askPatience is how long they wait for answers.
+	askPatience = 2 * time.Second
+	// headerTimeout and writeTimeout end connections that dribble. An order takes as long
+	// as a recovery, and a profile as long as it is asked to, so that the write timeout
+	// holds for neither.
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// maxHeaderBytes bounds what is read before a request is refused.
+	maxHeaderBytes = 16 << 10
+)
+
+// Options of a server.
+type Options struct {
+	// Listen is the address, host:port. Port 0 takes a free one.
+	Listen string
+	// Profiles serves /debug/pprof.
+	Profiles bool
+	// Version is the program's.
+	Version string
+	// Service is what the server tells of.
+	Service *node.Service
+	// Log gets what an operator should hear of.
+	Log *slog.Logger
+}
+
+// Server is a running front.
+type Server struct {
+	opts  Options
+	http  http.Server
+	addr  string
+	began time.Time
+	ask   chan struct{} // a value for each request that asks shards
+}
+
+// Listen begins to serve. The error is that of listening.
+func Listen(o Options) (*Server, error) {
+	l, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opts: o, addr: l.Addr().String(), began: time.Now(), ask: make(chan struct{}, askers)}
+	s.http = http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			o.Log.Error("admin HTTP has ended; health and metrics are not served any more", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Addr is the address that it listens on.
+func (s *Server) Addr() string { return s.addr }
+
+// Close ends it, with all connections.
+func (s *Server) Close() error { return s.http.Close() }
+
+// Paths of what the server serves.
+const (
+	PathLive          = "/healthz/live"
+	PathReady         = "/healthz/ready"
+	PathStartup       = "/healthz/startup"
+	PathMetrics       = "/metrics"
+	PathPublicMetrics = "/metrics/public"
+	PathStatus        = "/v1/status"
+	PathShards        = "/v1/shards"
+	PathTopics        = "/v1/topics"
+	PathReopen        = "/v1/reopen"
+	pathProfiles      = "/debug/pprof/"
+)
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.index)
+	mux.HandleFunc("GET "+PathLive, s.live)
+	mux.HandleFunc("GET "+PathReady, s.ready)
+	mux.HandleFunc("GET "+PathStartup, s.startup)
+	mux.HandleFunc("GET "+PathMetrics, s.asking(s.metrics))
+	mux.HandleFunc("GET "+PathPublicMetrics, s.asking(s.publicMetrics))
+	mux.HandleFunc("GET "+PathStatus, s.asking(s.status))
+	mux.HandleFunc("GET "+PathShards, s.asking(s.shards))
+	mux.HandleFunc("GET "+PathTopics, s.asking(s.topics))
+	mux.HandleFunc("POST "+PathReopen, s.reopen)
+	if s.opts.Profiles {
+		mux.HandleFunc(pathProfiles, endless(pprof.Index))
+		mux.HandleFunc(pathProfiles+"cmdline", pprof.Cmdline)
+		mux.HandleFunc(pathProfiles+"profile", endless(pprof.Profile))
+		mux.HandleFunc(pathProfiles+"symbol", pprof.Symbol)
+		mux.HandleFunc(pathProfiles+"trace", endless(pprof.Trace))
+	}
+	return mux
+}
+
+// endless serves what may take longer than other requests.
+func endless(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		unlimited(w)
+		h(w, r)
+	}
+}
+
+// unlimited takes the time limit of an answer away. Where there is none, as in a test, it
+// does nothing.
+func unlimited(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+}
+
+// asking bounds the requests that ask shards, in number and in time.
+func (s *Server) asking(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.ask <- struct{}{}:
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, fmt.Sprintf("%d requests are being answered; try again", askers), http.StatusServiceUnavailable)
+			return
+		}
+		defer func() { <-s.ask }()
+		ctx, cancel := context.WithTimeout(r.Context(), askPatience)
+		defer cancel()
+		h(w, r.WithContext(ctx))
+	}
+}
+
+// index lists what there is.
+func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintf(w, "mqd %s\n\n", s.opts.Version)
+	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathTopics} {
+		fmt.Fprintln(w, path)
+	}
+	fmt.Fprintf(w, "%s (POST)\n", PathReopen)
+	if s.opts.Profiles {
+		fmt.Fprintln(w, pathProfiles)
+	}
+}

@@ -1,0 +1,2 @@
+// Package adminclient has the verbs that speak to a broker's admin HTTP: mqd admin.
+package adminclient
