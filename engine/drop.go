@@ -53,7 +53,7 @@ func (s *Store) inUse(p *Partition) bool {
 		return true
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Sealing() || s.failed == nil && seg.safe < seg.size-seg.discarded {
+		if seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Busy() || s.failed == nil && seg.safe < seg.size-seg.discarded {
 			return true
 		}
 	}

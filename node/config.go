@@ -50,6 +50,8 @@ const (
 	// managed. A batch stays in the cache at least until the next one of its
 	// partition is there, because the block that both lie in is written once.
 	spareCacheBytes = 1 << 20
+	// maxScrubRate bounds Config.ScrubRate, in bytes a second.
+	maxScrubRate = 1 << 40
 	// defaultJournalMax and the divisors below make the default journal size.
 	defaultJournalMax   = 256 << 20
 	defaultJournalTotal = 512 << 20
@@ -97,6 +99,12 @@ type Config struct {
 	AutoCreate bool
 	// DefaultPartitions is the number of partitions of topics made so.
 	DefaultPartitions int
+	// ScrubRate is how much of what is stored is read in the background in a second, in
+	// bytes, all shards together, to find what has rotted; 0: nothing is.
+	ScrubRate int64
+	// ScrubInterval is the least time from the beginning of one such reading of
+	// everything to that of the next. Default 168 h.
+	ScrubInterval time.Duration
 	// ShutdownTimeout bounds an orderly end. Default 30 s.
 	ShutdownTimeout time.Duration
 	// RecvBuffers is the number of receive buffers of a shard, 64 KiB each, a
@@ -128,6 +136,9 @@ func (c Config) withDefaults() Config {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = 120 * time.Second
 	}
+	if c.ScrubInterval == 0 {
+		c.ScrubInterval = 7 * 24 * time.Hour
+	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 30 * time.Second
 	}
@@ -158,6 +169,8 @@ func (c *Config) validate() error {
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
 		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},
+		{"scrub rate in bytes a second", c.ScrubRate, 0, maxScrubRate},
+		{"scrub interval in milliseconds", c.ScrubInterval.Milliseconds(), 1, math.MaxInt64},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},
 	} {
 		if v.value < v.low || v.value > v.high {

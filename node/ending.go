@@ -69,9 +69,7 @@ func (n *Node) give(o order) {
 // obey does what the shard is told, once.
 func (s *member) obey(o order, now int64) {
 	s.order = o
-	if s.id == 0 {
-		s.n.auditor.Stop()
-	}
+	s.stopBystanders()
 	switch {
 	case o == orderAbort:
 		s.n.cfg.Log.Warn("shard cut short", "shard", s.id, "while", s.ending.String(), "connections", s.conns.Outstanding().Conns,
@@ -129,9 +127,22 @@ func (s *member) end(now int64) int {
 	return 1
 }
 
-// bystandersRest ends what the first shard does beside its log, and reports whether that
-// has come to rest. The ballast is kept until the log has ended, which may need its room.
+// stopBystanders has what reads beside the log begin nothing more.
+func (s *member) stopBystanders() {
+	if s.scrub != nil {
+		s.scrub.Stop()
+	}
+	if s.id == 0 {
+		s.n.auditor.Stop()
+	}
+}
+
+// bystandersRest ends what the shard does beside its log, and reports whether that has
+// come to rest. The ballast is kept until the log has ended, which may need its room.
 func (s *member) bystandersRest() bool {
+	if s.scrub != nil && !s.scrub.Resting() {
+		return false
+	}
 	if s.id != 0 {
 		return true
 	}

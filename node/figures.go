@@ -9,6 +9,7 @@ import (
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/recovery"
+	"github.com/mqd-broker/mqd/engine/scrub"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
@@ -59,6 +60,7 @@ type ShardFigures struct {
 	Loop   *shard.Stats
 	Conn   *conn.Counters
 	Native *native.Counters
+	Scrub  *scrub.Stats // nil: there is no scrubber
 
 	// Answered says that the loop has answered. What follows is zero without it.
 	Answered     bool
@@ -122,7 +124,7 @@ func (n *Node) Figures(ctx context.Context) *Figures {
 	for i, s := range n.shards {
 		known := ShardFigures{
 			Shard: i, LogErr: logs[i], Memory: memory, RecvBufs: n.cfg.RecvBuffers,
-			Loop: s.loop.Stats(), Conn: s.conns.Counters(), Native: s.native.Counters(),
+			Loop: s.loop.Stats(), Conn: s.conns.Counters(), Native: s.native.Counters(), Scrub: n.ScrubStats(i),
 		}
 		f.Shards = append(f.Shards, known)
 		asked[i] = &question{s: s, f: known, done: make(chan struct{})}

@@ -10,6 +10,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/recovery"
+	"github.com/mqd-broker/mqd/engine/scrub"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
@@ -32,6 +33,7 @@ type member struct {
 	native  *native.Server
 	timing  journal.Timing
 	door    *conn.Door
+	scrub   *scrub.Scrubber // nil: it is off
 
 	// stages carries what the thread does before it serves: nil means serve, a
 	// close means end.

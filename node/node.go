@@ -111,6 +111,7 @@ func (n *Node) begin(ctx context.Context) error {
 		n.restore,
 		n.listen,
 		n.look,
+		func() error { return n.all((*member).beginScrub) },
 	} {
 		if err := ctx.Err(); err != nil {
 			return err

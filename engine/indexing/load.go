@@ -15,6 +15,7 @@ type load struct {
 	build   segment.RebuildJob
 	op      aio.JobOp
 	running bool
+	afresh  bool // the file is of no use
 	waiters []Waiter
 }
 
@@ -33,6 +34,15 @@ func (s *Set) Load(seg Segment, w Waiter) {
 	x.loading.begin()
 }
 
+// Make has the index of a sealed segment made from its log, whatever its file holds, and
+// tells w.
+func (s *Set) Make(seg Segment, w Waiter) {
+	if x := seg.Index(); x.loading == nil {
+		x.loading = &load{s: s, seg: seg, afresh: true}
+	}
+	s.Load(seg, w)
+}
+
 // begin submits the job, unless it runs or the index is being written, whose end
 // begins it.
 func (l *load) begin() {
@@ -42,10 +52,14 @@ func (l *load) begin() {
 	l.running = true
 	log := l.seg.Log()
 	l.op = aio.JobOp{Owner: l}
-	if l.seg.Sealed() {
+	switch {
+	case l.afresh:
+		l.build = segment.RebuildJob{Log: log, Form: segment.FormSealed}
+		l.op.Job = &l.build
+	case l.seg.Sealed():
 		l.load = segment.LoadJob{Log: log, Form: segment.FormSealed}
 		l.op.Job = &l.load
-	} else {
+	default:
 		log.EndOffset = 0
 		l.build = segment.RebuildJob{Log: log, Form: segment.FormOpen, LogBytes: l.seg.Index().TailFrom}
 		l.op.Job = &l.build

@@ -40,6 +40,9 @@ type Segment interface {
 // Sealing reports whether the index is going to be written.
 func (x *State) Sealing() bool { return x.sealing }
 
+// Busy reports whether the index is going to be written or is being loaded.
+func (x *State) Busy() bool { return x.sealing || x.loading != nil }
+
 // HasRegions reports whether the checksums of the segment's regions are at hand and
 // nothing is known to be damaged.
 func (x *State) HasRegions() bool { return x.complete() && len(x.Damage) == 0 }

@@ -30,6 +30,7 @@ type logReader struct {
 	buf   []byte
 	start int64 // position of buf[0] in the log
 	n     int   // bytes of the log in buf
+	taken int64 // bytes read so far
 
 	// job makes fill take up the checksum of every region, in order (it reads
 	// up to where it is asked to read before it reads there), and go around
@@ -125,6 +126,7 @@ func (l *logReader) read(start int64) error {
 		}
 	}
 	l.n = want
+	l.taken += int64(want)
 	l.addRegions()
 	return nil
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sort"
@@ -24,7 +25,15 @@ type VerifyJob struct {
 	Index *Index
 	// LogBytes is the end of a log without a usable index; 0 means its file's.
 	LogBytes int64
+	// Budget, if not 0, makes a run end when it has read about so many bytes of the
+	// log. While More is set the job is to be run again, which goes on there; between
+	// runs no file is open. What is damaged may make a run read up to the log's end.
+	Budget int64
 
+	// More: the log has not been read to its end yet.
+	More bool
+	// Spent is the number of bytes of the log that the last run has read.
+	Spent int64
 	// IndexFault says why the index is of no use, or where it is wrong; nil if
 	// it is right.
 	IndexFault error
@@ -36,19 +45,46 @@ type VerifyJob struct {
 	Records    uint64
 	Unreadable int // blocks of 4 KiB that the device could not read
 
+	scan     *scanner
+	size     int64 // of the file
 	suspects []Batch
 	next     int // entry of the index to look at
 }
 
 var _ aio.Job = (*VerifyJob)(nil)
 
-// Run implements aio.Job. Damage is no error.
+// Run implements aio.Job. Damage is no error. ErrLogSize: the log has changed between
+// two runs.
 func (j *VerifyJob) Run(fs aio.FS) error {
 	f, size, err := openLog(fs, j.logPath())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // read only: nothing can be lost
+	if j.scan == nil {
+		j.begin(fs, f, size)
+	} else if size != j.size {
+		return fmt.Errorf("%s: %w: expected %d bytes, found %d", j.logPath(), ErrLogSize, j.size, size)
+	}
+	l := j.scan.logReader
+	l.r = f
+	from := l.taken
+	for j.More = true; j.More && (j.Budget == 0 || l.taken-from < j.Budget); {
+		end, err := j.scan.advance(j.Index, func(b *Batch) { j.batch(l, b) }, j.damage)
+		if err != nil {
+			return withPath(err, j.logPath())
+		}
+		j.More = !end
+	}
+	if !j.More {
+		err = j.finish(l)
+	}
+	j.Spent = l.taken - from
+	return err
+}
+
+// begin finds out where the log ends, and begins to read it.
+func (j *VerifyJob) begin(fs aio.FS, f io.ReaderAt, size int64) {
 	if j.Index == nil {
 		j.Index = j.load(fs, f, size)
 	}
@@ -64,14 +100,15 @@ func (j *VerifyJob) Run(fs aio.FS) error {
 	case j.LogBytes > 0 && j.LogBytes <= size:
 		end, tail = j.LogBytes, TailExact
 	}
-	l := newJobReader(f, end)
-	s := newScanner(l, ScanOptions{
+	j.size = size
+	j.scan = newScanner(newJobReader(f, end), ScanOptions{
 		Path: j.logPath(), To: end, Offset: j.ID.Base, EndOffset: j.EndOffset,
 		Chain: j.Chain, Tail: tail,
 	})
-	if err := s.walk(j.Index, func(b *Batch) { j.batch(l, b) }, j.damage); err != nil {
-		return withPath(err, j.logPath())
-	}
+}
+
+// finish does what takes the whole log.
+func (j *VerifyJob) finish(l *logReader) error {
 	j.Unreadable = len(l.unreadable)
 	if j.Index == nil {
 		j.Fresh = len(j.Damage)

@@ -4,26 +4,34 @@ package segment
 // each range that does not. hints may be nil.
 func (s *scanner) walk(hints *Index, onBatch func(*Batch), onDamage func(Range)) error {
 	for {
-		f, err := s.step()
-		if err != nil {
+		if end, err := s.advance(hints, onBatch, onDamage); end || err != nil {
 			return err
 		}
-		if f.check == CheckNone {
-			if s.done {
-				return nil
-			}
-			onBatch(&s.b)
-			continue
-		}
-		r := Range{FromOffset: s.next, ToOffset: s.o.EndOffset, FromPos: s.pos, ToPos: s.pos, Check: f.check}
-		if !s.done {
-			if r, err = s.resync(f, hints); err != nil {
-				return err
-			}
-		}
-		onDamage(r)
-		s.pos, s.next = r.ToPos, r.ToOffset
 	}
+}
+
+// advance is one step of walk: it moves over a batch or a damaged range, and reports
+// whether that was the end of the log.
+func (s *scanner) advance(hints *Index, onBatch func(*Batch), onDamage func(Range)) (end bool, err error) {
+	f, err := s.step()
+	if err != nil {
+		return false, err
+	}
+	if f.check == CheckNone {
+		if !s.done {
+			onBatch(&s.b)
+		}
+		return s.done, nil
+	}
+	r := Range{FromOffset: s.next, ToOffset: s.o.EndOffset, FromPos: s.pos, ToPos: s.pos, Check: f.check}
+	if !s.done {
+		if r, err = s.resync(f, hints); err != nil {
+			return false, err
+		}
+	}
+	onDamage(r)
+	s.pos, s.next = r.ToPos, r.ToOffset
+	return false, nil
 }
 
 // appendTimes gives batches the append times that an index knows of.

@@ -32,6 +32,7 @@ const (
 	sawTail          state = "tail entry before a rewrite"
 	sawSeal          state = "segment rolled and sealed"
 	sawColdRead      state = "read from a segment"
+	sawScrub         state = "segment scrubbed"
 	sawWriteFlush    state = "round made durable by a flush"
 	sawDSYNC         state = "round made durable by its write"
 	sawMark          state = "proof of the newest round after silence"
@@ -62,7 +63,7 @@ const (
 var states = []state{
 	sawKill, sawCut, sawStop, sawStopFull, sawCutAfterStop, sawKillThenCut, sawStartCut, sawMoreShards, sawFewerShards,
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
-	sawSeal, sawColdRead, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
+	sawSeal, sawColdRead, sawScrub, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
 	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
 }

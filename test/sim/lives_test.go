@@ -219,6 +219,9 @@ func (r *run) gather(n *node.Manual) {
 				r.cover(c.s)
 			}
 		}
+		if st := n.Node().ScrubStats(i); st != nil && st.Segments.Load() > 0 {
+			r.cover(sawScrub)
+		}
 	}
 }
 

@@ -62,8 +62,14 @@ func (r *run) rot(p *platform) {
 	r.n = nil
 }
 
+// scrubAlarm is in the lines by which a scrubber tells of damage.
+const scrubAlarm = "found by scrubbing"
+
 func (r *run) tellsOfDamage() bool {
 	for _, line := range r.log {
+		if r.broken && strings.Contains(line, scrubAlarm) {
+			continue // what cannot be read for a while looks like that
+		}
 		if strings.Contains(line, "DAMAGED") || strings.Contains(line, "LOSS") || strings.Contains(line, "cannot be used") {
 			return true
 		}

@@ -72,6 +72,7 @@ type run struct {
 	sparse   bool
 	rotten   bool // a byte was damaged
 	told     bool // of damage
+	alarm    string
 	orderly  bool // the life before ended in order
 	attempts int  // to start, in this life
 
@@ -162,6 +163,9 @@ func (r *run) resize() {
 		r.cover(sawFewerShards)
 	}
 	r.cfg.Shards = shards
+	if r.cfg.ScrubRate = 0; r.seed%3 == 0 {
+		r.cfg.ScrubRate, r.cfg.ScrubInterval = pick(1<<20, 64<<20), 20*time.Millisecond
+	}
 	r.cfg.JournalBytes = pick(node.MinJournalBytes, node.MinJournalBytes, 2<<20)
 	r.cfg.MaxMessageBytes = int(pick(16<<10, 32<<10, 128<<10))
 	r.cfg.CacheBytes = int64(shards) * pick(1<<20+2*int64(r.cfg.MaxMessageBytes), 3<<20)
@@ -203,6 +207,10 @@ func (l *recorder) Handle(_ context.Context, rec slog.Record) error {
 		return true
 	})
 	r.log = append(r.log, b.String())
+	// What a scrubber calls damaged although nothing has been damaged.
+	if strings.Contains(rec.Message, scrubAlarm) && !r.broken && !r.rotten {
+		r.alarm = b.String()
+	}
 	r.note("log: %s", b.String())
 	return nil
 }
@@ -218,6 +226,9 @@ func (r *run) turn() {
 				break
 			}
 		}
+	}
+	if r.alarm != "" {
+		r.failf("a false alarm: %s", r.alarm)
 	}
 	r.fault.tend(r)
 	if r.turns++; !r.rotten && r.turns%16 == 0 {

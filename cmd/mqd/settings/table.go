@@ -29,6 +29,8 @@ type Options struct {
 	MaxMessageBytes int64
 	AutoCreate      bool
 	Partitions      int
+	ScrubRate       int64
+	ScrubInterval   time.Duration
 	ShutdownTimeout time.Duration
 	AdminListen     string // "": nowhere
 	AdminProfiles   bool
@@ -154,6 +156,11 @@ func table(o *Options) []Setting {
 			Help: "create a topic when a client names one that does not exist"},
 		{Name: "topic.default_partitions", Flag: "default-partitions", Default: "1", value: countValue{to: &o.Partitions, min: 1, max: catalog.MaxPartitions},
 			Help: "partitions of a topic that is created without a number"},
+
+		{Name: "scrub.rate", Flag: "scrub-rate", Default: "8MiB", value: sizeValue{to: &o.ScrubRate, max: 1024 * gib},
+			Help: "how much of the full segments is read in the background in a second, to find what has rotted; 0 turns that off"},
+		{Name: "scrub.interval", Flag: "scrub-interval", Default: "168h", value: durationValue{&o.ScrubInterval, time.Second, 8760 * time.Hour},
+			Help: "least time from the beginning of one such reading of everything to that of the next"},
 
 		{Name: "shutdown.timeout", Flag: "shutdown-timeout", Default: "30s", value: durationValue{&o.ShutdownTimeout, 100 * time.Millisecond, time.Hour},
 			Help: "longest orderly end; after it the broker stops at once, and the next start recovers"},
