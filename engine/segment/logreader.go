@@ -10,7 +10,8 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
-// readBytes is the size of a reader's buffer, and of its reads.
+// readBytes is the size of a reader's buffer, and of its reads, unless the log is
+// shorter.
 const readBytes = 256 << 10
 
 // maxUnreadable bounds the blocks that a job's reader replaces by zeros because
@@ -18,7 +19,7 @@ const readBytes = 256 << 10
 // that the device is gone, not that sectors are.
 const maxUnreadable = 64
 
-// logReader reads a log through one buffer of fixed size, whatever the log's
+// logReader reads a log through one buffer of bounded size, whatever the log's
 // lengths claim. Reads are aligned, so that the file may be open for direct I/O.
 //
 // For a job, a block that the device cannot read counts as zeros: its batches
@@ -41,7 +42,8 @@ type logReader struct {
 }
 
 func newLogReader(r io.ReaderAt, end int64) *logReader {
-	return &logReader{r: r, end: end, buf: alignedBuffer(readBytes)}
+	whole := (end + RegionBytes - 1) &^ (RegionBytes - 1)
+	return &logReader{r: r, end: end, buf: alignedBuffer(int(min(readBytes, max(whole, RegionBytes))))}
 }
 
 // newJobReader is newLogReader for a job, which wants all regions.
