@@ -60,8 +60,8 @@ type Driver interface {
 	// Rand returns 64 random bits.
 	Rand() uint64
 
-	// Alloc returns n bytes of zeroed memory for I/O, aligned to BlockSize, for
-	// the driver's life. ErrNoMemory when the arena is used up.
+	// Alloc returns n bytes of memory for I/O, aligned to BlockSize, for the driver's
+	// life. What is in them is not defined. ErrNoMemory when the arena is used up.
 	Alloc(n int) ([]byte, error)
 
 	// Submit queues op. It never blocks and reports every failure by

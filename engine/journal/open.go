@@ -37,6 +37,7 @@ func Create(d aio.Driver, r Region, id Identity) error {
 	if err != nil {
 		return fmt.Errorf("journal: create: %w", err)
 	}
+	clear(buf)
 	// An anchor of what was here before must not outlive the first new one.
 	for block := int64(0); block < anchorCount; block++ {
 		if err := writeRegion(d, r, buf, block*BlockSize, 0); err != nil {

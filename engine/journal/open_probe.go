@@ -73,6 +73,7 @@ func ProbeMethod(d aio.Driver, r Region, yield func()) (Method, Timing, error) {
 	if err := checkRegion(r); err != nil {
 		return MethodDSYNC, t, err
 	}
+	clear(buf)
 	var dsync, flush []int64
 	refused := false
 	began := d.Clock().Now()

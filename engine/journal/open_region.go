@@ -106,6 +106,7 @@ func (r *FileRegion) prewrite() error {
 	if err != nil {
 		return err
 	}
+	clear(zeros)
 	p := prewriter{r: r, zeros: zeros}
 	for i := range p.ops {
 		p.ops[i].Owner = &p

@@ -12,7 +12,7 @@ var driverTests = []test{
 			r.Fatal("the driver has no name")
 		}
 	}},
-	{"memory is aligned, zeroed and apart", allocates},
+	{"memory is aligned and apart", allocates},
 	{"memory runs out with an error", func(r *rig) {
 		d := r.open(aio.Options{Entries: 8, ArenaBytes: 64 << 10, RecvBuffers: 2, RecvBufferBytes: 4096})
 		for range 1000 {
@@ -63,11 +63,6 @@ func allocates(r *rig) {
 		}
 		if p := uintptr(unsafe.Pointer(unsafe.SliceData(b))); p%aio.BlockSize != 0 {
 			r.Fatalf("memory at %#x is not aligned", p)
-		}
-		for i, v := range b {
-			if v != 0 {
-				r.Fatalf("byte %d of new memory is %d", i, v)
-			}
 		}
 		all = append(all, b)
 	}

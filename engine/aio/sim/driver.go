@@ -110,6 +110,8 @@ func (w *World) openOn(o aio.Options, on side) *Driver {
 	d.pool.init(o.RecvBuffers, o.RecvBufferBytes)
 	if w.opt.Mode == RealTime {
 		d.alarm = newAlarm()
+	} else {
+		d.memory.from = w.opt.Memory
 	}
 	w.drivers = append(w.drivers, d)
 	return d
@@ -406,7 +408,7 @@ func (d *Driver) kill() {
 	d.w.forget(d)
 	d.w.disarm(d)
 	d.helpers.kill()
-	d.w.opt.Memory.give(&d.memory)
+	d.memory.giveBack()
 	d.kick()
 	d.w.cond.Broadcast()
 }

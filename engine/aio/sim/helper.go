@@ -19,18 +19,16 @@ type helpers struct {
 
 // helper is one file operation or job.
 //
-// In a Virtual world it is a coroutine: a goroutine that runs only while an event
-// of the world waits for it, from one filesystem call to the next. When its
-// driver dies, every later call of it fails with ErrClosed and changes nothing.
+// In a Virtual world it is a coroutine: it runs only while an event of the world
+// waits for it, from one filesystem call to the next. When its driver dies, every
+// later call of it fails with ErrClosed and changes nothing.
 type helper struct {
-	d      *Driver
-	file   *aio.FileOp
-	job    *aio.JobOp
-	next   subject // the call that it is about to make
-	begun  bool
-	ended  bool
-	resume chan bool     // true: take the step; false: the driver is dead
-	parked chan struct{} // the helper waits for its next step, or has ended
+	d       *Driver
+	file    *aio.FileOp
+	job     *aio.JobOp
+	next    subject    // the call that it is about to make
+	co      *coroutine // Virtual: from its first step to its last
+	refused bool       // the driver is dead
 }
 
 // SubmitFile queues op for the helpers.
@@ -84,7 +82,6 @@ func (d *Driver) employ() {
 			}()
 			continue
 		}
-		h.resume, h.parked = make(chan bool), make(chan struct{})
 		d.w.at(d.w.draw(d.w.opt.Latency.Step), event{kind: evHelper, d: d, help: h})
 	}
 }
@@ -92,18 +89,11 @@ func (d *Driver) employ() {
 // turn lets a coroutine run to its next step or to its end. The mutex is not
 // held.
 func (h *helper) turn() {
-	if !h.begun {
-		h.begun = true
-		go func() {
-			h.work()
-			h.ended = true
-			h.parked <- struct{}{}
-		}()
-	} else {
-		h.resume <- true
+	if h.co == nil {
+		h.co = h.d.w.opt.Memory.employ(h.work)
 	}
-	<-h.parked
-	if h.ended {
+	if h.co.resume() {
+		h.d.w.opt.Memory.dismiss(h.co)
 		h.finish()
 		return
 	}
@@ -115,11 +105,10 @@ func (h *helper) turn() {
 
 // park waits for the helper's next step; false when its driver is dead.
 func (h *helper) park() bool {
-	if h.resume == nil {
-		return true
+	if h.co != nil {
+		h.co.park()
 	}
-	h.parked <- struct{}{}
-	return <-h.resume
+	return !h.refused
 }
 
 // finish queues the completion and gives the helper's place away.
@@ -153,23 +142,23 @@ func (h *helper) finish() {
 func (p *helpers) kill() {
 	p.waiting.clear()
 	for _, h := range p.running {
-		if h.begun {
+		if h.co != nil {
 			h.d.w.mu.Unlock()
 			h.drain()
 			h.d.w.mu.Lock()
 		}
 	}
-	if len(p.running) > 0 && p.running[0].resume != nil {
+	if len(p.running) > 0 && p.running[0].d.w.opt.Mode == Virtual {
 		p.running = nil
 	}
 }
 
 // drain refuses every step until the coroutine gives up.
 func (h *helper) drain() {
-	for !h.ended {
-		h.resume <- false
-		<-h.parked
+	h.refused = true
+	for !h.co.resume() {
 	}
+	h.d.w.opt.Memory.dismiss(h.co)
 }
 
 // wait waits for goroutines of a RealTime world.

@@ -68,18 +68,3 @@ func TestAnImageOfAKillIsOfTheSameBoot(t *testing.T) {
 		}
 	})
 }
-
-func TestMemoryOfDriversThatAreGoneIsZeroedForTheNext(t *testing.T) {
-	memory := sim.NewMemory()
-	first := sim.New(sim.Options{Seed: 1, Memory: memory})
-	d := first.Driver(aio.Options{})
-	block(t, d, aio.BlockSize, 7)
-	first.Kill()
-	b, err := sim.New(sim.Options{Seed: 2, Memory: memory}).Driver(aio.Options{}).Alloc(aio.BlockSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(b, make([]byte, aio.BlockSize)) {
-		t.Fatal("memory was handed out with what another driver had in it")
-	}
-}

@@ -54,7 +54,7 @@ type armed struct {
 
 func (w *World) newSock(on side, host string, port int) *sock {
 	s := &sock{w: w, id: aio.Sock(len(w.net.socks)), side: on, host: host, port: port}
-	s.in.limit = w.opt.SocketBuffer
+	s.in.mem, s.in.limit = w.opt.Memory, w.opt.SocketBuffer
 	w.net.socks = append(w.net.socks, s)
 	return s
 }

@@ -35,8 +35,7 @@ func (p *pool) init(n, size int) {
 // take lends a buffer out.
 func (p *pool) take(d *Driver) (aio.BufID, []byte, bool) {
 	if p.mem == nil {
-		p.mem = aligned(len(p.lent) * p.size)
-		d.memory.add(p.mem)
+		p.mem = d.memory.get(len(p.lent) * p.size)
 	}
 	if p.free.len() == 0 {
 		return 0, nil, false

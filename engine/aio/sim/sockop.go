@@ -281,7 +281,7 @@ func (s *sock) refuse() {
 
 // gone lets whoever sends to a closed socket know.
 func (s *sock) gone() {
-	s.in.ring = nil
+	s.in.free()
 	if s.peer != nil && !s.peer.closed {
 		s.peer.pump()
 	}

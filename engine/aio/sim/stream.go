@@ -4,6 +4,7 @@ package sim
 // have been sent and not been received. Positions count from the start of the
 // connection.
 type stream struct {
+	mem   *Memory
 	ring  []byte // length a power of two, grown up to limit
 	limit int
 	start uint64 // next byte to receive
@@ -46,13 +47,21 @@ func (s *stream) move(pos uint64, b []byte, do func(ring, b []byte)) {
 	}
 }
 
+// grow makes the ring twice as long.
 func (s *stream) grow() {
 	old := *s
-	s.ring = make([]byte, max(4096, 2*len(old.ring)))
-	if len(old.ring) == 0 {
-		return
+	s.ring = s.mem.ring(max(4096, 2*len(old.ring)))
+	for pos := old.start; pos < old.end; {
+		part := old.ring[pos&uint64(len(old.ring)-1):]
+		part = part[:min(uint64(len(part)), old.end-pos)]
+		s.move(pos, part, func(ring, b []byte) { copy(ring, b) })
+		pos += uint64(len(part))
 	}
-	for pos := old.start; pos < old.end; pos++ {
-		s.ring[pos&uint64(len(s.ring)-1)] = old.ring[pos&uint64(len(old.ring)-1)]
-	}
+	s.mem.rings = append(s.mem.rings, old.ring)
+}
+
+// free gives the ring's memory back.
+func (s *stream) free() {
+	s.mem.rings = append(s.mem.rings, s.ring)
+	s.ring = nil
 }

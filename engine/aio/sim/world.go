@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio/sim/disk"
+	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
 // Mode says how a world's time passes.
@@ -49,8 +50,8 @@ type Options struct {
 	// SocketBuffer is the number of bytes a connection holds in one direction
 	// between a sender and a receiver. Default 256 KiB.
 	SocketBuffer int
-	// Memory, where several worlds have it in common, lets a driver have the memory
-	// of those that are gone. It is for worlds that one goroutine uses.
+	// Memory is what a Virtual world is made of, until [World.End]. Default: its own.
+	// Drivers of a RealTime world have fresh memory: what dead ones had may be in use.
 	Memory *Memory
 }
 
@@ -79,6 +80,7 @@ type World struct {
 	trace  uint64
 
 	tree   *disk.Tree
+	pages  *disk.Pages // of the tree; nil for one that was an image
 	boot   [16]byte
 	mounts uint64
 	epoch  uint64 // counts crashes and kills
@@ -109,6 +111,9 @@ func newWorld(o Options, image *Image) *World {
 	if o.Latency == (Latency{}) && o.Mode == Virtual {
 		o.Latency = DefaultLatency
 	}
+	if o.Memory == nil {
+		o.Memory = new(Memory)
+	}
 	w := &World{opt: o, rng: random(mix(o.Seed + 1)), armed: never}
 	w.cond = sync.NewCond(&w.mu)
 	switch {
@@ -125,7 +130,8 @@ func newWorld(o Options, image *Image) *World {
 		w.timer.Stop() // until arm sets it
 	}
 	if image == nil {
-		w.tree = disk.NewTree(o.Capacity, &w.rng)
+		w.pages = o.Memory.disk()
+		w.tree = disk.NewTree(o.Capacity, &w.rng, w.pages)
 		w.reboot()
 		return w
 	}
@@ -135,6 +141,23 @@ func newWorld(o Options, image *Image) *World {
 		w.reboot()
 	}
 	return w
+}
+
+// End ends a Virtual world for good: its drivers are dead, and what it was made of
+// serves the next world. No image of it is used any more.
+func (w *World) End() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.opt.Mode != Virtual {
+		invariant.Violated("sim: what a world of several goroutines is made of serves no other")
+	}
+	for len(w.drivers) > 0 {
+		w.drivers[0].kill()
+	}
+	if w.pages != nil {
+		w.pages.Reset()
+		w.opt.Memory.disks = append(w.opt.Memory.disks, w.pages)
+	}
 }
 
 // reboot gives the machine a new boot.

@@ -15,13 +15,14 @@ type cloner struct {
 // Clone is a copy of a tree that [Outcomes.Image] has made.
 func (t *Tree) Clone() *Tree { return t.clone() }
 
-// clone is a copy of the tree. The data of its log stay where they are: it is good
-// until the device that it was made of forgets them, which a flush has it do.
+// clone is a copy of the tree, which stands alone.
 func (t *Tree) clone() *Tree {
 	c := &cloner{map[*device]*device{}, map[*Inode]*Inode{}}
+	mem := &Pages{loose: true}
 	n := &Tree{inodes: t.inodes, choose: t.choose}
 	for _, v := range t.devices {
-		d := &device{readOnly: v.readOnly, id: v.id, capacity: v.capacity, used: v.used, seq: v.seq, tx: v.tx}
+		d := &device{readOnly: v.readOnly, id: v.id, capacity: v.capacity, used: v.used, seq: v.seq, tx: v.tx, mem: mem}
+		v.mem.loose = true
 		c.devices[v] = d
 		n.devices = append(n.devices, d)
 	}
@@ -31,6 +32,12 @@ func (t *Tree) clone() *Tree {
 		d.log = slices.Clone(v.log)
 		for i := range d.log {
 			d.log[i].ino = c.inode(d.log[i].ino)
+			d.log[i].data = slices.Clone(d.log[i].data)
+			for _, p := range d.log[i].data {
+				if p != nil {
+					p.refs++
+				}
+			}
 		}
 		for _, f := range v.resized {
 			d.resized = append(d.resized, c.inode(f))
@@ -56,10 +63,11 @@ func (c *cloner) inode(n *Inode) *Inode {
 		id: n.id, dev: c.devices[n.dev], size: n.size, durSize: n.durSize, sizes: slices.Clone(n.sizes), shrink: n.shrink,
 		logged: n.logged, bad: slices.Clone(n.bad), links: n.links, opens: n.opens, locked: n.locked,
 	}
+	m.cur.mem, m.dur.mem = m.dev.mem, m.dev.mem
 	c.inodes[n] = m
 	if n.dir == nil {
-		m.cur.copyOf(&n.cur)
-		m.dur.copyOf(&n.dur)
+		m.cur.become(&n.cur)
+		m.dur.become(&n.dur)
 		return m
 	}
 	m.dir = &directory{cur: map[string]*Inode{}, dur: map[string]*Inode{}}
@@ -70,15 +78,6 @@ func (c *cloner) inode(n *Inode) *Inode {
 		m.dir.dur[name] = c.inode(o)
 	}
 	return m
-}
-
-// detach copies the data of the log, so that the tree stands alone.
-func (t *Tree) detach() {
-	for _, v := range t.devices {
-		for i := range v.log {
-			v.log[i].data = slices.Clone(v.log[i].data)
-		}
-	}
 }
 
 // Use says who makes the choices that are left to chance.

@@ -5,42 +5,20 @@ import (
 	"hash/maphash"
 )
 
-const (
-	// sectorSize is the unit in which a device keeps or loses bytes.
-	sectorSize = 512
-	// pageSize is the unit in which content takes memory.
-	pageSize = 16 << 10
-)
-
-// page is a piece of a file.
-type page struct {
-	b [pageSize]byte
-	// sum is a hash of b while summed is set.
-	sum    uint64
-	summed bool
-}
-
-// zeros are compared with.
-var zeros [arenaChunk]byte
-
-// seed is of the hashes of pages, which do not outlive the process.
-var seed = maphash.MakeSeed()
-
-// content is the bytes of a file as a sparse array: a missing page is zeros. A page
-// that several contents have is copied by the one that changes it.
+// content is the bytes of a file as a sparse array: a missing page is zeros.
 type content struct {
-	pages  []*page
-	shared []bool // of pages: another content may have it too
+	mem   *Pages
+	pages []*page
 }
 
 // eachPage calls do for every part of [off, off+n) that lies in one page: the
-// page's number, the offset in it, and the part's place in the range.
-func eachPage(off, n int64, do func(page int, in, at, part int64)) {
+// page's number, the part's bounds in it, and the part's place in the range.
+func eachPage(off, n int64, do func(i int, from, to, at int64)) {
 	for at := int64(0); at < n; {
-		in := (off + at) % pageSize
-		part := min(pageSize-in, n-at)
-		do(int((off+at)/pageSize), in, at, part)
-		at += part
+		from := (off + at) % pageSize
+		to := min(pageSize, from+n-at)
+		do(int((off+at)/pageSize), from, to, at)
+		at += to - from
 	}
 }
 
@@ -51,92 +29,100 @@ func (c *content) page(i int) *page {
 	return c.pages[i]
 }
 
-// own is the page i, to be changed.
+// set makes p page i; the caller's use of p becomes c's.
+func (c *content) set(i int, p *page) {
+	if i >= len(c.pages) {
+		if p == nil {
+			return
+		}
+		c.pages = append(c.pages, make([]*page, i+1-len(c.pages))...)
+	}
+	c.mem.drop(c.pages[i])
+	c.pages[i] = p
+}
+
+// own is page i, of which c is the only user, to be changed.
 func (c *content) own(i int) *page {
-	for len(c.pages) <= i {
-		c.pages, c.shared = append(c.pages, nil), append(c.shared, false)
+	old := c.page(i)
+	if old != nil && old.refs == 1 {
+		old.summed = false
+		return old
 	}
-	switch p := c.pages[i]; {
-	case p == nil:
-		c.pages[i] = new(page)
-	case c.shared[i]:
-		c.pages[i] = &page{b: p.b}
-	default:
-		p.summed = false
+	p := c.mem.take()
+	if old != nil {
+		p.b = old.b
+	} else {
+		clear(p.b[:])
 	}
-	c.shared[i] = false
-	return c.pages[i]
+	c.set(i, p)
+	return p
 }
 
 // read fills b from off.
 func (c *content) read(b []byte, off int64) {
-	eachPage(off, int64(len(b)), func(i int, in, at, part int64) {
+	eachPage(off, int64(len(b)), func(i int, from, to, at int64) {
 		if p := c.page(i); p != nil {
-			copy(b[at:at+part], p.b[in:])
+			copy(b[at:], p.b[from:to])
 		} else {
-			clear(b[at : at+part])
+			clear(b[at : at+to-from])
 		}
 	})
 }
 
-// write stores b at off. Zeros over a missing page cost no memory.
-func (c *content) write(b []byte, off int64) {
-	eachPage(off, int64(len(b)), func(i int, in, at, part int64) {
-		src := b[at : at+part]
-		if c.page(i) == nil && allZero(src) {
-			return
-		}
-		copy(c.own(i).b[in:], src)
-	})
+// put makes a part of page i equal to that part of p, zeros without one. It shares p
+// where it can.
+func (c *content) put(i int, from, to int64, p *page) {
+	switch {
+	case c.page(i) == p:
+	case to-from < pageSize && p == nil:
+		clear(c.own(i).b[from:to])
+	case to-from < pageSize:
+		copy(c.own(i).b[from:to], p.b[from:to])
+	case p == nil:
+		c.set(i, nil)
+	default:
+		p.refs++
+		c.set(i, p)
+	}
 }
 
-// zero clears [from, to); whole pages are given back.
+// zero clears [from, to).
 func (c *content) zero(from, to int64) {
 	to = min(to, int64(len(c.pages))*pageSize)
-	eachPage(from, max(0, to-from), func(i int, in, _, part int64) {
-		switch p := c.page(i); {
-		case p == nil:
-		case part == pageSize:
-			c.pages[i] = nil
-		case !allZero(p.b[in : in+part]):
-			clear(c.own(i).b[in : in+part])
-		}
-	})
+	eachPage(from, max(0, to-from), func(i int, from, to, _ int64) { c.put(i, from, to, nil) })
 }
 
 // cut clears everything from off on.
 func (c *content) cut(off int64) { c.zero(off, int64(len(c.pages))*pageSize) }
 
 // flip inverts the bits of mask in the byte at off.
-func (c *content) flip(off int64, mask byte) {
-	var b [1]byte
-	c.read(b[:], off)
-	b[0] ^= mask
-	c.write(b[:], off)
-}
+func (c *content) flip(off int64, mask byte) { c.own(int(off / pageSize)).b[off%pageSize] ^= mask }
 
-// copyOf makes c equal to o. They have their pages in common until one of them
-// changes.
-func (c *content) copyOf(o *content) {
-	for i := range o.shared {
-		o.shared[i] = true
+// become makes c equal to o.
+func (c *content) become(o *content) {
+	for i := range max(len(c.pages), len(o.pages)) {
+		c.put(i, 0, pageSize, o.page(i))
 	}
-	c.pages = append(c.pages[:0], o.pages...)
-	c.shared = append(c.shared[:0], o.shared...)
 }
 
 // holds reports whether the bytes at off are b.
 func (c *content) holds(b []byte, off int64) bool {
 	same := true
-	eachPage(off, int64(len(b)), func(i int, in, at, part int64) {
+	eachPage(off, int64(len(b)), func(i int, from, to, at int64) {
+		part := b[at : at+to-from]
 		if p := c.page(i); p != nil {
-			same = same && bytes.Equal(b[at:at+part], p.b[in:in+part])
+			same = same && bytes.Equal(part, p.b[from:to])
 		} else {
-			same = same && allZero(b[at:at+part])
+			same = same && allZero(part)
 		}
 	})
 	return same
 }
+
+// seed is of the hashes of pages, which do not outlive the process.
+var seed = maphash.MakeSeed()
+
+var zeroSum = maphash.Bytes(seed, zeros[:])
 
 // fold adds what is not zero to a hash of other things.
 func (c *content) fold(h *maphash.Hash) {
@@ -152,7 +138,5 @@ func (c *content) fold(h *maphash.Hash) {
 		}
 	}
 }
-
-var zeroSum = maphash.Bytes(seed, zeros[:pageSize])
 
 func allZero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }

@@ -1,7 +1,5 @@
 package disk
 
-import "slices"
-
 // span is the byte range [from, to) of a file.
 type span struct{ from, to int64 }
 
@@ -13,9 +11,11 @@ type span struct{ from, to int64 }
 func (f *Inode) FailFlush(mark uint64, c Chooser) {
 	v := f.dev
 	keep := v.log[:0]
-	for _, r := range v.log {
+	for i := range v.log {
+		r := v.log[i]
 		if r.seq <= mark && !r.durable && !r.trim && chance(c, 500) {
 			r.ino.logged--
+			v.drop(&r)
 			continue
 		}
 		keep = append(keep, r)
@@ -55,7 +55,13 @@ func (f *Inode) Tear(data []byte, off int64, c Chooser) {
 
 // Fly is a write that is under way when the power fails: the cut that follows
 // decides about its sectors.
-func (f *Inode) Fly(data []byte, off int64) { f.dev.append(f, data, off, false) }
+func (f *Inode) Fly(data []byte, off int64) {
+	for len(data) > 0 {
+		n := min(len(data), maxRecord)
+		f.dev.push(f.dev.record(f, data[:n], off))
+		data, off = data[n:], off+int64(n)
+	}
+}
 
 // Flip inverts the bits of mask in the byte at off, on the medium and in the
 // cache.
@@ -64,11 +70,8 @@ func (f *Inode) Flip(off int64, mask byte) {
 	f.dur.flip(off, mask)
 	for i := range f.dev.log {
 		if r := &f.dev.log[i]; r.ino == f && off >= r.off && off < r.off+r.n && !r.trim {
-			if r.data == nil {
-				r.data = make([]byte, r.n)
-			}
-			r.data = slices.Clone(r.data) // a copy of the tree may have it too
-			r.data[off-r.off] ^= mask
+			c := content{mem: f.dev.mem, pages: r.data}
+			c.flip(off-r.off/pageSize*pageSize, mask)
 		}
 	}
 }

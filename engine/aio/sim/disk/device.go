@@ -30,13 +30,14 @@ type sizeChange struct {
 	size int64
 }
 
-// record is a write in the device's log, with a copy of its bytes (none for
-// zeros). The log is in the order of completion.
+// record is a write in the device's log. The log is in the order of completion.
 type record struct {
-	ino  *Inode
-	off  int64
-	n    int64
-	data []byte
+	ino *Inode
+	off int64
+	n   int64
+	// data is the pages of the file from the one that holds off on, as far as they
+	// were written; none, and a missing one, for zeros.
+	data []*page
 	seq  uint64
 	// durable: the bytes are on the medium; the record stays only because
 	// older volatile ones of the same file precede it.
@@ -58,7 +59,8 @@ type device struct {
 	capacity int64 // bytes
 	used     int64
 	log      []record
-	arena    arena
+	mem      *Pages
+	lists    []*page // what the pages of records are listed in, used up to its length
 	seq      uint64
 	resized  []*Inode // files with changes of size that are not durable
 	names    []nameChange
@@ -87,16 +89,25 @@ func (f *Inode) Write(data []byte, off int64, dsync Durability) bool {
 		return false
 	}
 	f.heal(off, end)
-	f.cur.write(data, off)
 	durable := dsync == Durable
 	if durable && (end > f.durSize || f.shrink != 0) {
 		v.commitSize(f, v.seq)
 	}
-	if durable && f.logged == 0 {
-		f.dur.write(data, off)
-		return true
+	logged := !durable || f.logged > 0
+	for len(data) > 0 {
+		n := min(len(data), maxRecord)
+		r := v.record(f, data[:n], off)
+		r.applyTo(&f.cur)
+		if logged {
+			r.durable = durable
+			v.push(r)
+		} else {
+			r.applyTo(&f.dur)
+			v.drop(&r)
+			v.lists = v.lists[:len(v.lists)-len(r.data)]
+		}
+		data, off = data[n:], off+int64(n)
 	}
-	v.append(f, data, off, durable)
 	return true
 }
 
@@ -117,16 +128,38 @@ func (f *Inode) Mark() uint64 { return f.dev.seq }
 // size that the file had then.
 func (f *Inode) Flush(mark uint64) { f.dev.flush(f, mark) }
 
-// append logs a write in pieces no longer than a chunk of the arena.
-func (v *device) append(f *Inode, data []byte, off int64, durable bool) {
-	for len(data) > 0 {
-		n := min(len(data), arenaChunk)
-		r := record{ino: f, off: off, n: int64(n), durable: durable}
-		if !allZero(data[:n]) {
-			r.data = v.arena.copy(data[:n])
+// maxRecord is the longest record, in bytes: a longer write becomes several.
+const maxRecord = 64 << 10
+
+// record makes a record of a write, with pages of its own.
+func (v *device) record(f *Inode, data []byte, off int64) record {
+	r := record{ino: f, off: off, n: int64(len(data)), data: v.list(int((off+int64(len(data))-1)/pageSize - off/pageSize + 1))}
+	eachPage(off, r.n, func(i int, from, to, at int64) {
+		if part := data[at : at+to-from]; !allZero(part) {
+			p := v.mem.take()
+			copy(p.b[from:to], part)
+			r.data[i-int(off/pageSize)] = p
 		}
-		v.push(r)
-		data, off = data[n:], off+int64(n)
+	})
+	return r
+}
+
+// list is room for n pages. All of it is given back when the log is empty.
+func (v *device) list(n int) []*page {
+	at := len(v.lists)
+	if at+n > cap(v.lists) {
+		v.lists, at = make([]*page, 0, 1024), 0
+	}
+	v.lists = v.lists[:at+n]
+	list := v.lists[at : at+n : at+n]
+	clear(list)
+	return list
+}
+
+// drop gives the pages of a record back.
+func (v *device) drop(r *record) {
+	for _, p := range r.data {
+		v.mem.drop(p)
 	}
 }
 
@@ -208,12 +241,14 @@ func (v *device) settled(f *Inode) {
 func (v *device) flush(f *Inode, mark uint64) {
 	v.commitSize(f, mark)
 	keep := v.log[:0]
-	for _, r := range v.log {
+	for i := range v.log {
+		r := &v.log[i]
 		if r.seq > mark || r.ino.shrink != 0 && r.seq >= r.ino.shrink {
-			keep = append(keep, r)
+			keep = append(keep, *r)
 			continue
 		}
 		r.apply()
+		v.drop(r)
 	}
 	v.cutLog(keep)
 }
@@ -222,16 +257,29 @@ func (v *device) cutLog(keep []record) {
 	clear(v.log[len(keep):])
 	v.log = keep
 	if len(keep) == 0 {
-		v.arena.reset()
+		v.lists = v.lists[:0]
 	}
 }
 
 // apply puts the record on the medium.
 func (r *record) apply() {
 	r.ino.logged--
+	r.applyTo(&r.ino.dur)
+}
+
+// applyTo brings what the record holds to c.
+func (r *record) applyTo(c *content) {
 	if r.data == nil {
-		r.ino.dur.zero(r.off, r.off+r.n)
-	} else {
-		r.ino.dur.write(r.data, r.off)
+		c.zero(r.off, r.off+r.n)
+		return
 	}
+	eachPage(r.off, r.n, func(i int, from, to, _ int64) { c.put(i, from, to, r.page(i)) })
+}
+
+// page is page i of the file as the record has it.
+func (r *record) page(i int) *page {
+	if r.data == nil {
+		return nil
+	}
+	return r.data[i-int(r.off/pageSize)]
 }

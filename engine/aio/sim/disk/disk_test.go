@@ -30,7 +30,7 @@ type fixture struct {
 
 func newTree(t *testing.T, seed uint64) fixture {
 	d := roll(seed)
-	return fixture{t, disk.NewTree(1<<30, d), d}
+	return fixture{t, disk.NewTree(1<<30, d, new(disk.Pages)), d}
 }
 
 func (x fixture) check(err error) {

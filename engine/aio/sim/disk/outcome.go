@@ -142,17 +142,32 @@ func (o *Outcomes) deviceChoices(v *device) *chosen {
 	return c
 }
 
+// eachSector calls do for each sector of n bytes at off: its number, and where in the
+// range the part of it lies.
+func eachSector(off, n int64, do func(sector, from, to int64)) {
+	for at := int64(0); at < n; {
+		to := at + min(n-at, sectorSize-(off+at)%sectorSize)
+		do((off+at)/sectorSize, at, to)
+		at = to
+	}
+}
+
 // eachSector calls do for each sector of the record, with its new bytes.
 func (r *record) eachSector(do func(sector int64, data []byte)) {
-	for at := int64(0); at < r.n; {
-		n := min(r.n-at, sectorSize-(r.off+at)%sectorSize)
-		data := zeros[:n]
-		if r.data != nil {
-			data = r.data[at : at+n]
+	eachSector(r.off, r.n, func(sector, from, to int64) {
+		p, in := r.page(int((r.off+from)/pageSize)), (r.off+from)%pageSize
+		if p == nil {
+			do(sector, zeros[:to-from])
+		} else {
+			do(sector, p.b[in:in+to-from])
 		}
-		do((r.off+at)/sectorSize, data)
-		at += n
-	}
+	})
+}
+
+// eachSector calls do for each sector of the write that lies before the end of its file.
+func (f *Flight) eachSector(do func(sector int64, data []byte)) {
+	n := min(int64(len(f.Data)), f.File.size-f.Off)
+	eachSector(f.Off, n, func(sector, from, to int64) { do(sector, f.Data[from:to]) })
 }
 
 // Kills are the outcomes of the death of the machine's processes, with flight in
@@ -160,11 +175,10 @@ func (r *record) eachSector(do func(sector int64, data []byte)) {
 func (t *Tree) Kills(flight []Flight) *Outcomes {
 	o := &Outcomes{tree: t, flight: flight, kill: true}
 	for _, f := range flight {
-		r := f.record()
 		var sectors []int
-		r.eachSector(func(sector int64, data []byte) {
+		f.eachSector(func(sector int64, data []byte) {
 			n := certain
-			if !f.File.cur.holds(data, max(r.off, sector*sectorSize)) {
+			if !f.File.cur.holds(data, max(f.Off, sector*sectorSize)) {
 				n = o.choice("sector %d of file %d, in flight", sector, f.File.id)
 			}
 			sectors = append(sectors, n)
@@ -172,12 +186,6 @@ func (t *Tree) Kills(flight []Flight) *Outcomes {
 		o.torn = append(o.torn, sectors)
 	}
 	return o
-}
-
-// record is what of the write lies before the end of its file.
-func (f *Flight) record() record {
-	n := max(0, min(int64(len(f.Data)), f.File.size-f.Off))
-	return record{ino: f.File, off: f.Off, n: n, data: f.Data[:n]}
 }
 
 // Choices is the number of choices.
@@ -198,14 +206,13 @@ func (o *Outcomes) Image(keep func(choice int) bool) *Tree {
 		})
 		return t
 	}
-	t.detach()
 	copies := map[uint64]*Inode{}
 	t.each(func(n *Inode) { copies[n.id] = n })
 	for i, f := range o.flight {
-		n, r, sector := copies[f.File.id], f.record(), 0
-		r.eachSector(func(s int64, data []byte) {
+		n, sector := copies[f.File.id], 0
+		f.eachSector(func(s int64, data []byte) {
 			if choice := o.torn[i][sector]; n != nil && choice != certain && keep(choice) {
-				n.Write(data, max(r.off, s*sectorSize), Cached)
+				n.Write(data, max(f.Off, s*sectorSize), Cached)
 			}
 			sector++
 		})

@@ -110,6 +110,7 @@ func (v *device) powerCut(c verdict) {
 		default:
 			r.applySectors(c)
 		}
+		v.drop(r)
 	}
 	v.cutLog(v.log[:0])
 	last, kept := uint64(0), false
@@ -144,12 +145,9 @@ func (r *record) applySectors(c verdict) {
 	keeps := c.sectors(r.seq, (r.off+r.n-1)/sectorSize-first+1)
 	for at := int64(0); at < r.n; {
 		n := min(r.n-at, sectorSize-(r.off+at)%sectorSize)
-		switch {
-		case !keeps((r.off+at)/sectorSize - first):
-		case r.data == nil:
-			r.ino.dur.zero(r.off+at, r.off+at+n)
-		default:
-			r.ino.dur.write(r.data[at:at+n], r.off+at)
+		if keeps((r.off+at)/sectorSize - first) {
+			i, from := int((r.off+at)/pageSize), (r.off+at)%pageSize
+			r.ino.dur.put(i, from, from+n, r.page(i))
 		}
 		at += n
 	}
@@ -165,7 +163,7 @@ func (t *Tree) restore(n *Inode, seen map[*Inode]bool) {
 	if n.dir == nil {
 		n.size, n.sizes, n.shrink = n.durSize, nil, 0
 		n.dur.cut(n.size)
-		n.cur.copyOf(&n.dur)
+		n.cur.become(&n.dur)
 		return
 	}
 	clear(n.dir.cur)

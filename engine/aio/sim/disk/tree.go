@@ -27,9 +27,10 @@ type Chooser interface {
 // chance is true in permille of 1000 cases.
 func chance(c Chooser, permille int64) bool { return c.Below(1000) < permille }
 
-// NewTree makes an empty root directory on a disk of capacity bytes.
-func NewTree(capacity int64, c Chooser) *Tree {
-	v := &device{id: 1, capacity: capacity}
+// NewTree makes an empty root directory on a disk of capacity bytes whose content
+// lies in mem.
+func NewTree(capacity int64, c Chooser, mem *Pages) *Tree {
+	v := &device{id: 1, capacity: capacity, mem: mem}
 	t := &Tree{devices: []*device{v}, choose: c}
 	t.root = v.newDir(&t.inodes)
 	return t
@@ -53,7 +54,7 @@ type nameChange struct {
 
 func (v *device) newInode(ids *uint64) *Inode {
 	*ids++
-	return &Inode{id: *ids, dev: v}
+	return &Inode{id: *ids, dev: v, cur: content{mem: v.mem}, dur: content{mem: v.mem}}
 }
 
 func (v *device) newDir(ids *uint64) *Inode {
@@ -125,7 +126,7 @@ func (t *Tree) Mount(p string, capacity int64) error {
 	if err != nil {
 		return err
 	}
-	v := &device{id: uint64(len(t.devices) + 1), capacity: capacity}
+	v := &device{id: uint64(len(t.devices) + 1), capacity: capacity, mem: t.devices[0].mem}
 	t.devices = append(t.devices, v)
 	n := v.newDir(&t.inodes)
 	n.links = 1
@@ -164,7 +165,25 @@ func (v *device) commitNames(chosen func(tx uint64) bool) {
 }
 
 // Clean is p as an absolute path without dots.
-func Clean(p string) string { return path.Clean("/" + p) }
+func Clean(p string) string {
+	if isClean(p) {
+		return p
+	}
+	return path.Clean("/" + p)
+}
+
+// isClean reports whether p is plainly clean. It says no to names with a dot in front.
+func isClean(p string) bool {
+	if len(p) < 2 || p[0] != '/' || p[len(p)-1] == '/' {
+		return false
+	}
+	for i := 1; i < len(p); i++ {
+		if p[i-1] == '/' && (p[i] == '/' || p[i] == '.') {
+			return false
+		}
+	}
+	return true
+}
 
 // Lookup finds the Inode at p.
 func (t *Tree) Lookup(p string) (*Inode, error) {
