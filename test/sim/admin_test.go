@@ -47,7 +47,7 @@ func (a *admin) act(now int64) {
 }
 
 // ask sends a request; answer is not called when the outcome is unknown.
-func (a *admin) ask(encode func(corr uint32) []byte, answer func(h wire.Header, body []byte), unknown func()) {
+func (a *admin) ask(encode func(dst []byte, corr uint32) []byte, answer func(h wire.Header, body []byte), unknown func()) {
 	a.r.op(opAdmin)
 	a.busy = true
 	a.link.do(encode, func(h wire.Header, body []byte, lost bool) {
@@ -86,7 +86,7 @@ func (a *admin) create() {
 		{Key: "index.interval.bytes", Value: fmt.Sprint([]int{256, 4096}[r.rng.IntN(2)])},
 	}
 	req := wire.TopicCreateRequest{Name: name, Partitions: uint32(partitions), Configs: configs}
-	a.ask(func(corr uint32) []byte { return wire.AppendTopicCreateRequest(nil, corr, req) },
+	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicCreateRequest(dst, corr, req) },
 		func(_ wire.Header, body []byte) {
 			c, err := wire.DecodeTopicCreateResponse(body)
 			switch {
@@ -120,7 +120,7 @@ func (a *admin) alter(tp *topic) {
 		p.p.SetClass(min(before, class))
 	}
 	req := wire.TopicAlterRequest{Name: tp.name, Configs: []wire.Config{{Key: "durability", Value: class.String()}}}
-	a.ask(func(corr uint32) []byte { return wire.AppendTopicAlterRequest(nil, corr, req) },
+	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicAlterRequest(dst, corr, req) },
 		func(_ wire.Header, body []byte) {
 			res, err := wire.DecodeTopicResult(body)
 			switch {
@@ -146,8 +146,8 @@ func (a *admin) alter(tp *topic) {
 func (a *admin) delete(tp *topic) {
 	r := a.r
 	tp.going = true
-	a.ask(func(corr uint32) []byte {
-		return wire.AppendTopicDeleteRequest(nil, corr, wire.TopicDeleteRequest{Name: tp.name})
+	a.ask(func(dst []byte, corr uint32) []byte {
+		return wire.AppendTopicDeleteRequest(dst, corr, wire.TopicDeleteRequest{Name: tp.name})
 	}, func(_ wire.Header, body []byte) {
 		res, err := wire.DecodeTopicResult(body)
 		switch {
@@ -168,7 +168,7 @@ func (a *admin) bounds(tp *topic) {
 	p := tp.parts[r.rng.IntN(len(tp.parts))]
 	least, life := p.p.End(), r.lives
 	req := wire.ListOffsetsRequest{Topic: tp.id, Partition: p.n, Time: []int64{wire.TimeEnd, r.w.Wall() / 1e6}[r.rng.IntN(2)]}
-	a.ask(func(corr uint32) []byte { return wire.AppendListOffsetsRequest(nil, corr, req) },
+	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendListOffsetsRequest(dst, corr, req) },
 		func(_ wire.Header, body []byte) {
 			o, err := wire.DecodeListOffsetsResponse(body)
 			switch {
@@ -185,8 +185,8 @@ func (a *admin) bounds(tp *topic) {
 
 func (a *admin) describe(tp *topic) {
 	r := a.r
-	a.ask(func(corr uint32) []byte {
-		return wire.AppendTopicDescribeRequest(nil, corr, wire.TopicDescribeRequest{Name: tp.name})
+	a.ask(func(dst []byte, corr uint32) []byte {
+		return wire.AppendTopicDescribeRequest(dst, corr, wire.TopicDescribeRequest{Name: tp.name})
 	}, func(_ wire.Header, body []byte) {
 		d, err := wire.DecodeTopicDescribeResponse(body)
 		switch {

@@ -17,6 +17,10 @@ type producer struct {
 	inFlight int
 	depth    int
 	quiet    int64 // sends nothing before this time
+	builder  *batch.Builder
+	limit    int    // of the builder, in bytes
+	batch    []byte // memory of the newest one
+	value    []byte // of the newest message
 }
 
 func (r *run) newProducer() *producer {
@@ -65,14 +69,25 @@ func (p *producer) size() (n, size int) {
 	return 1 + p.r.rng.IntN(4), history.MinSize + p.r.rng.IntN(400)
 }
 
+// begin begins a batch in the memory of the one before.
+func (p *producer) begin() *batch.Builder {
+	if limit := p.r.cfg.MaxMessageBytes; limit == p.limit {
+		p.builder.Reset(p.batch[:0])
+	} else {
+		p.builder, p.limit = batch.NewBuilder(p.batch[:0], limit), limit
+	}
+	return p.builder
+}
+
 func (p *producer) produce(to *part) {
 	r := p.r
 	n, size := p.size()
 	first := p.seqs[to]
-	b := batch.NewBuilder(nil, r.cfg.MaxMessageBytes)
+	b := p.begin()
 	for i := range n {
 		m := history.Message{Stream: to.stream, Producer: p.number, Seq: first + uint32(i)}
-		rec := batch.Record{Value: history.Append(nil, m, size), Timestamp: r.w.Wall() / 1e6}
+		p.value = history.Append(p.value[:0], m, size)
+		rec := batch.Record{Value: p.value, Timestamp: r.w.Wall() / 1e6}
 		if i > 0 && !b.Fits(&rec) {
 			n = i
 			break
@@ -87,12 +102,13 @@ func (p *producer) produce(to *part) {
 	if r.rng.IntN(16) == 0 {
 		codec = batch.CodecLz4
 	}
-	req := wire.ProduceRequest{Topic: to.topic.id, Partition: to.n, Batch: b.Finish(codec)}
+	p.batch = b.Finish(codec)
+	req := wire.ProduceRequest{Topic: to.topic.id, Partition: to.n, Batch: p.batch}
 	r.op(opProduce)
 	p.inFlight++
 	s := sentBatch{to: to, first: history.Message{Stream: to.stream, Producer: p.number, Seq: first}, n: n, changes: to.topic.changes}
 	s.certain = to.topic.altered == certain
-	p.link.do(func(corr uint32) []byte { return wire.AppendProduceRequest(nil, corr, &req) },
+	p.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendProduceRequest(dst, corr, &req) },
 		func(h wire.Header, body []byte, lost bool) {
 			p.inFlight--
 			p.outcome(&s, h, body, lost)
@@ -195,7 +211,7 @@ func (c *consumer) fetch(p *part) {
 	r.op(opFetch)
 	p.fetching = true
 	life := r.lives
-	c.link.do(func(corr uint32) []byte { return wire.AppendFetchRequest(nil, corr, &req) },
+	c.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendFetchRequest(dst, corr, &req) },
 		func(h wire.Header, body []byte, lost bool) {
 			p.fetching = false
 			if lost || p.topic.going || life != r.lives {

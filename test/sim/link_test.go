@@ -88,8 +88,8 @@ func (l *link) connect(now int64) {
 	if l.r.rng.IntN(2) == 0 {
 		want = int32(l.r.rng.IntN(l.r.cfg.Shards))
 	}
-	l.do(func(corr uint32) []byte {
-		return wire.AppendHelloRequest(nil, corr, wire.HelloRequest{
+	l.do(func(dst []byte, corr uint32) []byte {
+		return wire.AppendHelloRequest(dst, corr, wire.HelloRequest{
 			MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, WantedShard: want, ClientID: "sim",
 		})
 	}, func(h wire.Header, body []byte, lost bool) {
@@ -109,12 +109,12 @@ func (l *link) connect(now int64) {
 	})
 }
 
-// do sends the frame that encode makes.
-func (l *link) do(encode func(corr uint32) []byte, answer request) {
+// do sends the frame that encode appends.
+func (l *link) do(encode func(dst []byte, corr uint32) []byte, answer request) {
 	l.corr++
 	l.waiting[l.corr] = answer
 	l.order = append(l.order, l.corr)
-	l.out = append(l.out, encode(l.corr)...)
+	l.out = encode(l.out, l.corr)
 	l.push()
 }
 

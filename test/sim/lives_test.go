@@ -248,8 +248,8 @@ func (r *run) readAll(last bool) {
 }
 
 // call sends a request over the reader's connection and turns until it is answered,
-// over another connection if that one breaks.
-func (r *run) call(encode func(corr uint32) []byte) ([]byte, error) {
+// over another connection if that one breaks. The answer is valid until the next call.
+func (r *run) call(encode func(dst []byte, corr uint32) []byte) ([]byte, error) {
 	for {
 		if !r.until("the reader's connection", func() bool { return r.reader.stage == ready }) {
 			return nil, errEnded
@@ -265,7 +265,8 @@ func (r *run) call(encode func(corr uint32) []byte) ([]byte, error) {
 			case h.IsError():
 				err = fmt.Errorf("refused: %v", r.refusal(h, b))
 			default:
-				body = append([]byte(nil), b...)
+				r.answer = append(r.answer[:0], b...)
+				body = r.answer
 			}
 		})
 		if !r.until("an answer to the reader", func() bool { return done }) {
@@ -283,7 +284,7 @@ var errEnded = errors.New("the node has ended")
 // Fetch implements rig.Fetcher.
 func (r *run) Fetch(req wire.FetchRequest) (wire.FetchResponse, error) {
 	req.MaxBytes, req.MaxRecords = 256<<10, 0
-	body, err := r.call(func(corr uint32) []byte { return wire.AppendFetchRequest(nil, corr, &req) })
+	body, err := r.call(func(dst []byte, corr uint32) []byte { return wire.AppendFetchRequest(dst, corr, &req) })
 	if err != nil {
 		return wire.FetchResponse{}, err
 	}
@@ -306,8 +307,8 @@ func (r *run) tryRead(p *part) error {
 	least := p.p.End()
 	var bounds [2]int64
 	for i, time := range []int64{wire.TimeStart, wire.TimeEnd} {
-		body, err := r.call(func(corr uint32) []byte {
-			return wire.AppendListOffsetsRequest(nil, corr, wire.ListOffsetsRequest{Topic: p.topic.id, Partition: p.n, Time: time})
+		body, err := r.call(func(dst []byte, corr uint32) []byte {
+			return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: p.topic.id, Partition: p.n, Time: time})
 		})
 		if err != nil {
 			return fmt.Errorf("bounds: %w", err)
@@ -328,8 +329,8 @@ func (r *run) tryRead(p *part) error {
 
 // catalog checks that exactly the topics exist that should.
 func (r *run) catalog() {
-	body, err := r.call(func(corr uint32) []byte {
-		return wire.AppendMetadataRequest(nil, corr, wire.MetadataRequest{All: true})
+	body, err := r.call(func(dst []byte, corr uint32) []byte {
+		return wire.AppendMetadataRequest(dst, corr, wire.MetadataRequest{All: true})
 	})
 	if err != nil {
 		r.failf("metadata: %v", err)

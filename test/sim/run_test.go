@@ -55,6 +55,7 @@ type run struct {
 	reader  *link
 	loading bool // clients do something
 	decoder batch.Decoder
+	answer  []byte // the newest to the reader
 
 	topics  []*topic
 	scratch []*topic
@@ -106,8 +107,9 @@ func (r *run) op(k opKind) {
 // sabotage changes the drivers of a node, to show that the checks notice.
 type sabotage func(d aio.Driver) aio.Driver
 
-// simulate makes a run of a seed. The error tells what was violated.
-func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run, err error) {
+// simulate makes a run of a seed, in a world made of mem. The error tells what was
+// violated.
+func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.Options)) (r *run, err error) {
 	r = &run{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, maybe: map[string]bool{},
 		ops: map[opKind]int{}, seen: map[state]bool{},
@@ -121,7 +123,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	o := sim.Options{Seed: seed, SocketBuffer: []int{8 << 10, 64 << 10, 256 << 10}[r.rng.IntN(3)]}
+	o := sim.Options{Seed: seed, Memory: mem, SocketBuffer: []int{8 << 10, 64 << 10, 256 << 10}[r.rng.IntN(3)]}
 	if r.rng.IntN(4) == 0 {
 		o.DSYNC = sim.DSYNCFlushes
 	}
@@ -150,6 +152,7 @@ func simulate(seed uint64, harm sabotage, options ...func(*sim.Options)) (r *run
 			r.sparse = false
 		}
 	}
+	r.w.End()
 	return r, nil
 }
 

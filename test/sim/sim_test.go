@@ -6,10 +6,13 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mqd-broker/mqd/engine/aio/sim"
 )
 
 var (
@@ -46,18 +49,20 @@ func TestSim(t *testing.T) {
 
 // runAll runs seeds, one on each CPU at a time.
 func runAll(t *testing.T, first, count uint64, harm sabotage) *table {
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // much memory is short-lived
+	defer debug.SetGCPercent(debug.SetGCPercent(200)) // much memory is short-lived
 	next := make(chan uint64)
 	all := newTable()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
+			mem := sim.NewMemory()
+			defer mem.Free()
 			for s := range next {
-				r, err := simulate(s, harm)
+				r, err := simulate(s, mem, harm)
 				mu.Lock()
 				if err != nil {
-					t.Errorf("%s", report(r, err))
+					t.Errorf("%s%s", report(r, err), alone(s, harm))
 				}
 				all.add(r)
 				mu.Unlock()
@@ -77,6 +82,14 @@ func runAll(t *testing.T, first, count uint64, harm sabotage) *table {
 	return all
 }
 
+// alone says whether a run that failed does so in a new world too.
+func alone(seed uint64, harm sabotage) string {
+	if _, err := simulate(seed, nil, harm); err == nil {
+		return "it does not fail in new memory: something reads what it has not written\n"
+	}
+	return ""
+}
+
 // report is what is told of a run that failed.
 func report(r *run, err error) string {
 	var b strings.Builder
@@ -90,17 +103,29 @@ func report(r *run, err error) string {
 	return b.String()
 }
 
-// TestARunRepeatsByItsSeed runs a seed two times and compares every completion.
+// TestARunRepeatsByItsSeed makes a run in a new world and again in one made of what
+// another run has left, and compares every completion and all that was noted. So
+// nothing in a run may depend on memory that it has not written.
 func TestARunRepeatsByItsSeed(t *testing.T) {
-	var hashes [2]uint64
-	for i := range hashes {
-		r, err := simulate(7, nil)
-		if err != nil {
-			t.Fatal(report(r, err))
+	mem := sim.NewMemory()
+	defer mem.Free()
+	for _, s := range []uint64{7, 12} {
+		fresh := mustRun(t, s, nil)
+		mustRun(t, s+1, mem)
+		again := mustRun(t, s, mem)
+		if fresh.w.TraceHash() != again.w.TraceHash() {
+			t.Fatalf("seed %d: traces %016x and %016x", s, fresh.w.TraceHash(), again.w.TraceHash())
 		}
-		hashes[i] = r.w.TraceHash()
+		if !slices.Equal(fresh.history, again.history) {
+			t.Fatalf("seed %d: one trace and two histories", s)
+		}
 	}
-	if hashes[0] != hashes[1] {
-		t.Fatalf("traces %016x and %016x", hashes[0], hashes[1])
+}
+
+func mustRun(t *testing.T, seed uint64, mem *sim.Memory) *run {
+	r, err := simulate(seed, mem, nil)
+	if err != nil {
+		t.Fatal(report(r, err))
 	}
+	return r
 }
