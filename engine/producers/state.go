@@ -1,0 +1,67 @@
+package producers
+
+// Walk begins a walk through the producers of a partition, for a checkpoint. Between
+// steps producers may be added, which are not met, and forgotten. There is one walk at
+// a time.
+func (t *Table) Walk(l *Log) { t.cursor = l.first }
+
+// Step is the next producer of the walk that has appended something below offset end, with
+// those of its batches; false at the end of the walk. skipped counts others that were
+// looked at before it.
+//
+// A batch at or above the end is not part of the answer because whoever restores the
+// state reads those in the log behind it, and has to find out which of them are there.
+func (t *Table) Step(end, now int64) (st State, skipped int, ok bool) {
+	for t.cursor != 0 {
+		e := t.entry(t.cursor)
+		t.cursor = e.next
+		if e.below(end, &st); st.N > 0 && now-e.at <= t.expiry {
+			return st, skipped, true
+		}
+		skipped++
+	}
+	return State{}, skipped, false
+}
+
+// below is the state of an entry by its batches below offset end.
+func (e *entry) below(end int64, st *State) {
+	*st = State{ID: e.id, Epoch: e.epoch, Jumps: e.jumps}
+	for _, b := range e.batches[:e.n] {
+		if b.End() <= end {
+			st.Batches[st.N] = b
+			st.N++
+		}
+	}
+}
+
+// States are all producers of a partition, those that were added last first.
+func (t *Table) States(l *Log) []State {
+	list := make([]State, 0, l.n)
+	for i := l.first; i != 0; i = t.entry(i).next {
+		var st State
+		t.entry(i).below(1<<63-1, &st)
+		list = append(list, st)
+	}
+	return list
+}
+
+// Restore adds producers to a partition that has none of them. Their time begins anew at
+// now: how long the broker was down does not count.
+func (t *Table) Restore(l *Log, states []State, now int64) {
+	for i := len(states) - 1; i >= 0; i-- {
+		st := &states[i]
+		n := t.enter(l, st.ID)
+		e := t.entry(n)
+		e.at, e.epoch, e.jumps, e.n, e.batches = now, st.Epoch, st.Jumps, uint8(st.N), st.Batches
+		t.enterAge(n)
+		t.unsorted = true
+	}
+}
+
+// Lost notes that batches of the partition are gone which had been appended, nobody
+// knows of which producers.
+func (t *Table) Lost(l *Log) {
+	for i := l.first; i != 0; i = t.entry(i).next {
+		t.entry(i).jumps = true
+	}
+}

@@ -1,0 +1,118 @@
+package producers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+)
+
+// header is that of a batch of count records at an offset.
+func header(id int64, epoch int16, seq, count int32, base int64) *batch.Header {
+	return &batch.Header{ProducerID: id, ProducerEpoch: epoch, BaseSequence: seq, LastOffsetDelta: count - 1, BaseOffset: base}
+}
+
+func TestSequenceNumbersGoFromTheGreatestToZero(t *testing.T) {
+	table, l := New(0, 0), new(Log)
+	table.Add(l, header(1, 0, maxSequence-1, 2, 10), 5, 0)
+	table.Add(l, header(1, 0, 0, 3, 12), 6, 0)
+	for seq, want := range map[int32]Verdict{maxSequence - 1: Duplicate, 0: Duplicate, 3: Fresh, 4: OutOfOrder, maxSequence: OutOfOrder, maxSequence - 5: Forgotten} {
+		count := int32(2)
+		if seq == 0 {
+			count = 3
+		}
+		if got, b := table.Check(l, header(1, 0, seq, count, 99), 0); got != want {
+			t.Errorf("sequence %d: %v %+v, want %v", seq, got, b, want)
+		}
+	}
+}
+
+// A batch is the same one only with as many records: else what is acknowledged is not
+// what was written.
+func TestABatchOfAnotherLengthIsNoDuplicate(t *testing.T) {
+	table, l := New(0, 0), new(Log)
+	table.Add(l, header(1, 0, 0, 5, 0), 0, 0)
+	for _, count := range []int32{1, 4, 6} {
+		if got, _ := table.Check(l, header(1, 0, 0, count, 0), 0); got != OutOfOrder {
+			t.Errorf("%d records instead of 5: %v", count, got)
+		}
+	}
+}
+
+func TestAKnownProducerAllocatesNothing(t *testing.T) {
+	table := New(0, 0)
+	logs := make([]Log, 40)
+	seq := int32(0)
+	one := func() {
+		for i := range logs {
+			h := header(int64(i%7), 0, seq, 4, int64(seq))
+			if v, _ := table.Check(&logs[i], h, int64(seq)); v != Fresh {
+				t.Fatalf("batch at %d: %v", seq, v)
+			}
+			table.Add(&logs[i], h, int64(seq), int64(seq))
+			if v, _ := table.Check(&logs[i], h, int64(seq)); v != Duplicate {
+				t.Fatalf("batch at %d, again: %v", seq, v)
+			}
+		}
+		seq += 4
+	}
+	if n := testing.AllocsPerRun(1000, one); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// A full table lets the one go that has been silent for longest, also after a start, when
+// partitions come one after another.
+func TestTheSilentGoFirstAlsoAfterAStart(t *testing.T) {
+	const limit = 600
+	table, logs := New(limit, time.Hour), make([]Log, 3)
+	for i := range int64(limit) {
+		table.Add(&logs[i%3], header(i, 0, 0, 1, i), i, i)
+	}
+	again := New(limit, time.Hour)
+	restored := make([]Log, 3)
+	for i := range logs {
+		again.Restore(&restored[i], table.States(&logs[i]), 0)
+	}
+	for i := range int64(limit) {
+		again.Add(&restored[0], header(limit+i, 0, 0, 1, 0), limit+i, limit+i)
+		if v, _ := again.Check(&restored[i%3], header(i, 0, 0, 1, 0), 0); v != Fresh {
+			t.Fatalf("producer %d is still there: %v", i, v)
+		}
+		if i+1 == limit {
+			break
+		}
+		if v, _ := again.Check(&restored[(i+1)%3], header(i+1, 0, 0, 1, 0), 0); v != Duplicate {
+			t.Fatalf("producer %d is gone before its turn: %v", i+1, v)
+		}
+	}
+	if again.Len() != limit {
+		t.Fatalf("%d producers, want %d", again.Len(), limit)
+	}
+}
+
+// A walk goes on when those are forgotten that come next.
+func TestAWalkOutlivesWhatHappensBetweenItsSteps(t *testing.T) {
+	table, l := New(0, time.Second), new(Log)
+	for i := range int64(10) {
+		table.Add(l, header(i, 0, 0, 1, i), i, i)
+	}
+	var met []int64
+	table.Walk(l)
+	for {
+		st, _, ok := table.Step(100, 10)
+		if !ok {
+			break
+		}
+		met = append(met, st.ID)
+		if len(met) == 2 {
+			table.Add(l, header(50, 0, 0, 1, 50), 50, 50)
+			if n := table.Expire(int64(time.Second)+8, 8); n != 8 { // the next ones of the walk
+				t.Fatalf("%d forgotten, want 8", n)
+			}
+		}
+	}
+	if len(met) != 2 || met[0] != 9 || met[1] != 8 {
+		t.Fatalf("met %v, want 9 and 8", met)
+	}
+}
