@@ -69,6 +69,7 @@ func TestGoldenFilesAreShown(t *testing.T) {
 		parts      []string
 	}{
 		{"mqd.node", "engine/checkpoint/testdata/golden/node-1.bin", []string{"form node file", "  node: id ", "slots ", "starts "}},
+		{"x", "engine/checkpoint/testdata/golden/checkpoint-2.bin", []string{"partition: topic ", "producer: id 0", "batch: base offset 4000, records 900, sequence 16"}},
 		{"x", "engine/checkpoint/testdata/golden/checkpoint-1.bin", []string{"form checkpoint", "header: node ", "slot: ", "partition: topic ", "epoch: "}},
 		{"catalog.a", "broker/catalog/testdata/golden/snapshot-v1.bin", []string{"form catalog snapshot", "topic: name ", "setting: key ", "tombstone: name "}},
 		{"1.index", "engine/segment/testdata/golden/index-1-sealed.index", []string{"form index", "header: form sealed", "entry: number 0", "footer: log bytes "}},
@@ -191,7 +192,7 @@ func TestAnErrorOfTheReceiverEndsTheShowing(t *testing.T) {
 func FuzzContent(f *testing.F) {
 	names := []string{"mqd.node", "checkpoint-0.a", "catalog.a", "00000000000000000000.index", "journal-0", "00000000000000000000.log", "__catalog.00000000/0/00000000000000000000.log", "x"}
 	for _, path := range []string{
-		"engine/checkpoint/testdata/golden/node-1.bin", "engine/checkpoint/testdata/golden/checkpoint-1.bin",
+		"engine/checkpoint/testdata/golden/node-1.bin", "engine/checkpoint/testdata/golden/checkpoint-1.bin", "engine/checkpoint/testdata/golden/checkpoint-2.bin",
 		"broker/catalog/testdata/golden/snapshot-v1.bin", "engine/segment/testdata/golden/index-1-sealed.index",
 		"engine/segment/testdata/golden/index-1-open.index", goldenLog, "engine/journal/testdata/golden/anchor.bin",
 	} {

@@ -6,6 +6,7 @@ import (
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 // Most bytes that are read of files that are read at once.
@@ -81,6 +82,18 @@ func (c *content) partition(p *checkpoint.Partition) {
 	for i := range p.Epochs.Len() {
 		e := p.Epochs.At(i)
 		c.item(2, "epoch").num("epoch", int64(e.Epoch)).num("start_offset", e.Start).num("gap_from", e.GapFrom).text("reason", reasons[e.Reason])
+	}
+	for i := range p.Producers {
+		c.producer(&p.Producers[i])
+	}
+}
+
+// producer shows an idempotent producer and its newest batches.
+func (c *content) producer(st *producers.State) {
+	c.item(2, "producer").num("id", st.ID).num("epoch", int64(st.Epoch)).flag("jumps", st.Jumps)
+	for i := range st.N {
+		b := &st.Batches[i]
+		c.item(3, "batch").num("base_offset", b.Base).num("records", int64(b.Count)).num("sequence", int64(b.Sequence)).nanos("append_time", b.AppendTime)
 	}
 }
 

@@ -13,7 +13,7 @@ func Decode(data []byte) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{data: data, at: headerBytes}
+	d := decoder{data: data, at: headerBytes, version: binary.BigEndian.Uint16(data[hVersion:])}
 	s.Slots = make([]Slot, slots)
 	for i := range s.Slots {
 		if err := d.slot(&s.Slots[i]); err != nil {
@@ -48,8 +48,8 @@ func decodeHeader(data []byte) (s *Snapshot, slots, partitions int, err error) {
 		return fail(ErrDamaged, "header CRC", hCRC, int64(sum), int64(crc))
 	}
 	// From here on the header is what somebody wrote.
-	if v := be.Uint16(b[hVersion:]); v != formatVersion {
-		return fail(ErrUnsupported, "version", hVersion, formatVersion, int64(v))
+	if v := be.Uint16(b[hVersion:]); v < 1 || v > checkpointVersion {
+		return fail(ErrUnsupported, "version", hVersion, checkpointVersion, int64(v))
 	}
 	if r := be.Uint32(b[hRequired:]); r != 0 {
 		return fail(ErrUnsupported, "required features", hRequired, 0, int64(r))
@@ -90,8 +90,9 @@ func decodeHeader(data []byte) (s *Snapshot, slots, partitions int, err error) {
 
 // decoder walks a body whose checksum holds.
 type decoder struct {
-	data []byte
-	at   int
+	data    []byte
+	at      int
+	version uint16
 }
 
 // next returns the n bytes at d.at and moves behind them.
@@ -146,7 +147,6 @@ func (d *decoder) partition(p *Partition) error {
 		Reserved:     i64(pReserved),
 		MaxTimestamp: i64(pMaxTimestamp),
 		NewestAppend: i64(pNewestAppend),
-		Producers:    be.Uint64(b[pProducers:]),
 	}
 	for _, rule := range []struct {
 		field string
@@ -171,7 +171,13 @@ func (d *decoder) partition(p *Partition) error {
 		return d.bad(partitionBytes, "reserved bytes", pRest, 0, 1)
 	}
 	p.Epochs.version, p.Epochs.coarse = be.Uint32(b[pEpochVersion:]), i64(pCoarse)
-	return d.epochs(&p.Epochs, be.Uint32(b[pEpochs:]))
+	if err := d.epochs(&p.Epochs, be.Uint32(b[pEpochs:])); err != nil || d.version == 1 {
+		return err
+	}
+	if !allZero(b[pZero2:pEpochVersion]) {
+		return bad(ErrDamaged, "reserved bytes", int64(d.at), 0, 1)
+	}
+	return d.producers(p, be.Uint32(b[pProducers:]))
 }
 
 func (d *decoder) epochs(t *EpochTable, count uint32) error {

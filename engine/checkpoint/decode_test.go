@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 // decodeAny decodes a file by its name among the golden ones.
@@ -70,7 +72,12 @@ func resumNode(b []byte) {
 
 func TestRulesHoldWhereChecksumsDo(t *testing.T) {
 	const part = headerBytes + 2*slotBytes // the first partition
-	const epochs = part + 2*partitionBytes // those of the second
+	const (
+		one    = part + partitionBytes // the first producer of that, and the second
+		five   = one + producerBytes + producerBatchBytes
+		second = five + producerBytes + 5*producerBatchBytes // the second partition
+		epochs = second + partitionBytes                     // its own
+	)
 	be := binary.BigEndian
 	for name, change := range map[string]func(b []byte){
 		"negative segment base": func(b []byte) { b[part+pSegmentBase] = 0x80 },
@@ -87,19 +94,35 @@ func TestRulesHoldWhereChecksumsDo(t *testing.T) {
 		"one partition more":    func(b []byte) { be.PutUint32(b[hPartitions:], 4) },
 		"one partition less":    func(b []byte) { be.PutUint32(b[hPartitions:], 2) },
 		"too many slots":        func(b []byte) { be.PutUint32(b[hSlots:], 0xffffffff) },
-		"too many epochs":       func(b []byte) { be.PutUint32(b[part+partitionBytes+pEpochs:], MaxEpochs+1) },
-		"epochs past the end":   func(b []byte) { be.PutUint32(b[part+partitionBytes+pEpochs:], MaxEpochs) },
+		"too many epochs":       func(b []byte) { be.PutUint32(b[second+pEpochs:], MaxEpochs+1) },
+		"epochs past the end":   func(b []byte) { be.PutUint32(b[second+pEpochs:], MaxEpochs) },
 		"epoch back":            func(b []byte) { be.PutUint32(b[epochs+epochBytes+eEpoch:], 3) },
 		"negative epoch":        func(b []byte) { b[epochs+eEpoch] = 0x80 },
 		"start back":            func(b []byte) { be.PutUint64(b[epochs+2*epochBytes+eStart:], 50) },
 		"gap before the last":   func(b []byte) { be.PutUint64(b[epochs+2*epochBytes+eGapFrom:], 100) },
 		"gap upside down":       func(b []byte) { be.PutUint64(b[epochs+2*epochBytes+eGapFrom:], 8001) },
 		"epoch's reserved":      func(b []byte) { b[epochs+eZero] = 1 },
-		"coarse past the first": func(b []byte) { be.PutUint64(b[part+partitionBytes+pCoarse:], 1) },
+		"coarse past the first": func(b []byte) { be.PutUint64(b[second+pCoarse:], 1) },
 		"coarse without epochs": func(b []byte) { be.PutUint64(b[part+pCoarse:], 1) },
-		"negative coarse":       func(b []byte) { b[part+partitionBytes+pCoarse] = 0x80 },
+		"partition's zero":      func(b []byte) { b[part+pZero2] = 1 },
+		"too many producers":    func(b []byte) { be.PutUint32(b[part+pProducers:], 0xffffffff) },
+		"one producer more":     func(b []byte) { b[part+pProducers+3]++ },
+		"one producer less":     func(b []byte) { b[part+pProducers+3]-- },
+		"negative producer":     func(b []byte) { b[one+rID] = 0x80 },
+		"producer twice":        func(b []byte) { be.PutUint64(b[five+rID:], 0x0807060504030201) },
+		"negative epoch of one": func(b []byte) { b[one+rEpoch] = 0x80 },
+		"flags of a producer":   func(b []byte) { b[one+rFlags] = 2 },
+		"no batches":            func(b []byte) { b[one+rCount] = 0 },
+		"six batches":           func(b []byte) { b[five+rCount] = 6 },
+		"producer's zero":       func(b []byte) { b[five+rZero] = 1 },
+		"base back":             func(b []byte) { be.PutUint64(b[five+producerBytes+producerBatchBytes:], 1009) },
+		"base past the end":     func(b []byte) { be.PutUint64(b[one+producerBytes:], 5000) },
+		"negative sequence":     func(b []byte) { b[one+producerBytes+bSequence] = 0x80 },
+		"no records":            func(b []byte) { be.PutUint32(b[one+producerBytes+bCount:], 0) },
+		"records past the end":  func(b []byte) { be.PutUint32(b[one+producerBytes+bCount:], 2) },
+		"negative coarse":       func(b []byte) { b[second+pCoarse] = 0x80 },
 	} {
-		data := goldenFiles()["checkpoint-1.bin"]
+		data := goldenFiles()["checkpoint-2.bin"]
 		change(data)
 		resum(data)
 		if _, err := Decode(data); !known(err) {
@@ -124,7 +147,7 @@ func TestRulesHoldWhereChecksumsDo(t *testing.T) {
 
 func TestNewerVersionsAreRefusedByName(t *testing.T) {
 	for field, change := range map[string]func(b []byte){
-		"version":           func(b []byte) { b[hVersion+1] = 2 },
+		"version":           func(b []byte) { b[hVersion+1] = 9 },
 		"required features": func(b []byte) { b[hRequired+3] = 1 },
 		"flags":             func(b []byte) { b[hFlags] = 1 },
 	} {
@@ -145,7 +168,7 @@ func TestNewerVersionsAreRefusedByName(t *testing.T) {
 			}
 		}
 	}
-	data := goldenFiles()["checkpoint-1.bin"]
+	data := goldenFiles()["checkpoint-2.bin"]
 	data[hOptional] = 0xff
 	resum(data)
 	if _, err := Decode(data); err != nil {
@@ -174,6 +197,13 @@ func TestWriterAndDecoderAgree(t *testing.T) {
 				Partition: rapid.Uint32().Draw(t, "partition"), Slot: rapid.Uint16().Draw(t, "slot"), Class: rapid.Uint8().Draw(t, "class"),
 				SegmentBase: rapid.Int64Range(0, 1000).Draw(t, "base"), NextOffset: rapid.Int64Range(1000, 1<<62).Draw(t, "next"),
 				End: rapid.Int64Range(0, 1<<32).Draw(t, "end"), MaxTimestamp: rapid.Int64().Draw(t, "max"),
+			}
+			for id := range rapid.Int64Range(0, 3).Draw(t, "producers") {
+				st := producers.State{ID: id, N: rapid.IntRange(1, producers.Window).Draw(t, "batches"), Jumps: rapid.Bool().Draw(t, "jumps")}
+				for i := range st.N {
+					st.Batches[i] = producers.Batch{Base: int64(i) * 10, AppendTime: rapid.Int64().Draw(t, "time"), Sequence: rapid.Int32Range(0, 1<<31-1).Draw(t, "sequence"), Count: rapid.Int32Range(1, 10).Draw(t, "records")}
+				}
+				p.Producers = append(p.Producers, st)
 			}
 			for e := range rapid.Int32Range(0, 4).Draw(t, "epochs") {
 				p.Epochs.Begin(e, int64(e)*10, ReasonStart)
@@ -208,7 +238,7 @@ func TestTheSecondCheckpointAllocatesNothing(t *testing.T) {
 }
 
 func FuzzDecodeCheckpoint(f *testing.F) {
-	f.Add(goldenFiles()["checkpoint-1.bin"])
+	f.Add(goldenFiles()["checkpoint-2.bin"])
 	f.Add(encode(new(Writer), &Snapshot{}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for range 2 {

@@ -5,11 +5,15 @@ import "hash/crc32"
 // The layouts; docs/format/checkpoint.md is their twin. All integers are
 // big-endian, all checksums CRC-32C.
 //
-//	checkpoint:  header | slots | partitions, each with its epochs
+//	checkpoint:  header | slots | partitions, each with its epochs and producers
 const (
-	headerMagic   = 0x4d514443 // "MQDC"
-	nodeMagic     = 0x4d51444e // "MQDN"
-	formatVersion = 1
+	headerMagic = 0x4d514443 // "MQDC"
+	nodeMagic   = 0x4d51444e // "MQDN"
+
+	// checkpointVersion is written; version 1, which has no producers, is read.
+	// nodeVersion is that of the node file.
+	checkpointVersion = 2
+	nodeVersion       = 1
 
 	headerBytes    = 256
 	slotBytes      = 16
@@ -70,7 +74,8 @@ const (
 	pReserved     = 64  // i64
 	pMaxTimestamp = 72  // i64
 	pNewestAppend = 80  // i64
-	pProducers    = 88  // u64
+	pProducers    = 88  // u32
+	pZero2        = 92  // 4 bytes
 	pEpochVersion = 96  // u32
 	pEpochs       = 100 // u32
 	pCoarse       = 104 // i64
@@ -148,7 +153,8 @@ var (
 	_ = [1]struct{}{}[pMaxTimestamp-(pReserved+8)]
 	_ = [1]struct{}{}[pNewestAppend-(pMaxTimestamp+8)]
 	_ = [1]struct{}{}[pProducers-(pNewestAppend+8)]
-	_ = [1]struct{}{}[pEpochVersion-(pProducers+8)]
+	_ = [1]struct{}{}[pZero2-(pProducers+4)]
+	_ = [1]struct{}{}[pEpochVersion-(pZero2+4)]
 	_ = [1]struct{}{}[pEpochs-(pEpochVersion+4)]
 	_ = [1]struct{}{}[pCoarse-(pEpochs+4)]
 	_ = [1]struct{}{}[pRest-(pCoarse+8)]

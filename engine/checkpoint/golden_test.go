@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 var update = flag.Bool("update", false, "write golden files that do not exist")
@@ -31,7 +33,15 @@ func goldenSnapshot() *Snapshot {
 		Partitions: []Partition{
 			{
 				Topic: id(0x70), Partition: 4, Slot: 3, Class: 3, Term: 12, SegmentBase: 1000, End: 123_456, IndexEntries: 30,
-				NextOffset: 5000, LogStart: 77, Reserved: 0, MaxTimestamp: 1_700_000_000_000, NewestAppend: 1_800_000_000_000_000_000, Producers: 8,
+				NextOffset: 5000, LogStart: 77, Reserved: 0, MaxTimestamp: 1_700_000_000_000, NewestAppend: 1_800_000_000_000_000_000,
+				Producers: []producers.State{
+					{ID: 0x0807060504030201, Epoch: 0x0a0b, Jumps: true, N: 1, Batches: [producers.Window]producers.Batch{{Base: 4999, AppendTime: 1_800_000_000_000_000_000, Sequence: 1<<31 - 1, Count: 1}}},
+					{ID: 0, N: 5, Batches: [producers.Window]producers.Batch{
+						{Base: 1000, AppendTime: 11, Sequence: 0, Count: 10}, {Base: 1010, AppendTime: 12, Sequence: 10, Count: 1},
+						{Base: 2000, AppendTime: 13, Sequence: 11, Count: 2}, {Base: 2002, AppendTime: 14, Sequence: 13, Count: 3},
+						{Base: 4000, AppendTime: 15, Sequence: 16, Count: 900},
+					}},
+				},
 			},
 			{Topic: id(0x90), Partition: 0, Slot: 63, Class: 1, Term: 13, NextOffset: 9000, Reserved: 12_000, MaxTimestamp: -1 << 63},
 			{Topic: id(0xb0), Partition: 1<<32 - 1, Slot: 63, Class: 2},
@@ -60,7 +70,7 @@ func encode(w *Writer, s *Snapshot) []byte {
 func goldenFiles() map[string][]byte {
 	n := goldenNode()
 	return map[string][]byte{
-		"checkpoint-1.bin": encode(new(Writer), goldenSnapshot()),
+		"checkpoint-2.bin": encode(new(Writer), goldenSnapshot()),
 		"node-1.bin":       AppendNode(nil, &n),
 	}
 }
@@ -90,7 +100,7 @@ func TestFilesAreByteForByteTheGoldenOnes(t *testing.T) {
 
 func TestGoldenFilesDecode(t *testing.T) {
 	files := goldenFiles()
-	s, err := Decode(files["checkpoint-1.bin"])
+	s, err := Decode(files["checkpoint-2.bin"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +110,21 @@ func TestGoldenFilesDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "node", n, goldenNode())
+}
+
+// What the first version wrote is read: it has everything but producers.
+func TestTheFirstVersionIsRead(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "golden", "checkpoint-1.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := goldenSnapshot()
+	want.Partitions[0].Producers = nil
+	equal(t, "checkpoint", s, want)
 }
 
 // equal fails t unless got is deeply equal to want.

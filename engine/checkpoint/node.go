@@ -44,7 +44,7 @@ func AppendNode(dst []byte, n *Node) []byte {
 	b := make([]byte, nodeBytes)
 	be := binary.BigEndian
 	be.PutUint32(b[nMagic:], nodeMagic)
-	be.PutUint16(b[nVersion:], formatVersion)
+	be.PutUint16(b[nVersion:], nodeVersion)
 	copy(b[nID:], n.ID[:])
 	be.PutUint64(b[nCreated:], uint64(n.Created))
 	be.PutUint16(b[nSlots:], n.Slots)
@@ -67,8 +67,8 @@ func DecodeNode(b []byte) (Node, error) {
 		return Node{}, bad(ErrDamaged, "CRC", nCRC, int64(sum), int64(crc))
 	}
 	// From here on the file is what somebody wrote.
-	if v := be.Uint16(b[nVersion:]); v != formatVersion {
-		return Node{}, bad(ErrUnsupported, "version", nVersion, formatVersion, int64(v))
+	if v := be.Uint16(b[nVersion:]); v != nodeVersion {
+		return Node{}, bad(ErrUnsupported, "version", nVersion, nodeVersion, int64(v))
 	}
 	if r := be.Uint32(b[nRequired:]); r != 0 {
 		return Node{}, bad(ErrUnsupported, "required features", nRequired, 0, int64(r))

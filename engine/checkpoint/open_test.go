@@ -28,7 +28,7 @@ func TestTheNewerGenerationIsChosen(t *testing.T) {
 	foreign.Node, foreign.Shard = id(0x10), 1
 	otherShard := encode(new(Writer), foreign)
 	newer := numbered(9)
-	newer[hVersion+1] = 2
+	newer[hVersion+1] = 9
 	resum(newer)
 	for name, c := range map[string]struct {
 		a, b     []byte

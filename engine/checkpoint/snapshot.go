@@ -1,5 +1,7 @@
 package checkpoint
 
+import "github.com/mqd-broker/mqd/engine/producers"
+
 // MaxTerm is the largest term and epoch: 31 bits.
 const MaxTerm = 1<<31 - 1
 
@@ -62,10 +64,10 @@ type Partition struct {
 	Reserved     int64
 	MaxTimestamp int64 // of the segment, milliseconds since 1970
 	NewestAppend int64 // nanoseconds since 1970
-	// Producers names the producer snapshot that belongs to NextOffset, 0 for
-	// none.
-	Producers uint64
-	Epochs    EpochTable
+	Epochs       EpochTable
+	// Producers are those that have appended something below NextOffset, with
+	// nothing of what they have appended at it or above.
+	Producers []producers.State
 }
 
 // Snapshot is a decoded checkpoint.

@@ -9,11 +9,15 @@ import (
 )
 
 // Writer encodes a checkpoint piece by piece, so that a loop can spread the work
-// over its turns: Begin, Add for each partition, Finish. It keeps its memory from
-// one checkpoint to the next; what Finish returns is valid until the next Begin.
+// over its turns: Begin, Add for each partition, AddProducer for more of its producers,
+// Finish. It keeps its memory from one checkpoint to the next; what Finish returns is
+// valid until the next Begin.
 type Writer struct {
 	buf        []byte
-	crc        uint32
+	crc        uint32 // of the body up to summed
+	summed     int
+	last       int    // where the newest partition begins
+	producers  uint32 // of it
 	slots      int
 	partitions int
 	open       bool
@@ -21,7 +25,7 @@ type Writer struct {
 
 // Begin starts a checkpoint of a shard that owns slots.
 func (w *Writer) Begin(slots []Slot) {
-	w.crc, w.slots, w.partitions, w.open = 0, len(slots), 0, true
+	w.crc, w.summed, w.slots, w.partitions, w.open = 0, headerBytes, len(slots), 0, true
 	b := w.grow(w.buf[:0], headerBytes+len(slots)*slotBytes)[headerBytes:]
 	be := binary.BigEndian
 	for i := range slots {
@@ -31,7 +35,6 @@ func (w *Writer) Begin(slots []Slot) {
 		be.PutUint32(b[sTerm:], s.Term)
 		be.PutUint64(b[sIndex:], s.Index)
 	}
-	w.crc = crc32.Update(w.crc, castagnoli, b)
 }
 
 // Add appends a partition. Over many checkpoints it does not allocate.
@@ -40,6 +43,8 @@ func (w *Writer) Add(p *Partition) {
 		invariant.Violated("checkpoint: a partition is added between Begin and Finish")
 	}
 	checkTerm(p.Term)
+	w.sum()
+	w.last, w.producers = len(w.buf), 0
 	b := w.grow(w.buf, partitionBytes+len(p.Epochs.list)*epochBytes)
 	be := binary.BigEndian
 	copy(b[pTopic:], p.Topic[:])
@@ -55,7 +60,6 @@ func (w *Writer) Add(p *Partition) {
 	be.PutUint64(b[pReserved:], uint64(p.Reserved))
 	be.PutUint64(b[pMaxTimestamp:], uint64(p.MaxTimestamp))
 	be.PutUint64(b[pNewestAppend:], uint64(p.NewestAppend))
-	be.PutUint64(b[pProducers:], p.Producers)
 	be.PutUint32(b[pEpochVersion:], p.Epochs.version)
 	be.PutUint32(b[pEpochs:], uint32(len(p.Epochs.list)))
 	be.PutUint64(b[pCoarse:], uint64(p.Epochs.coarse))
@@ -66,8 +70,19 @@ func (w *Writer) Add(p *Partition) {
 		be.PutUint64(b[eStart:], uint64(e.Start))
 		be.PutUint64(b[eGapFrom:], uint64(e.GapFrom))
 	}
-	w.crc = crc32.Update(w.crc, castagnoli, b)
 	w.partitions++
+	for i := range p.Producers {
+		w.AddProducer(&p.Producers[i])
+	}
+}
+
+// sum completes the newest partition and brings the checksum up to date.
+func (w *Writer) sum() {
+	if w.partitions > 0 {
+		binary.BigEndian.PutUint32(w.buf[w.last+pProducers:], w.producers)
+	}
+	w.crc = crc32.Update(w.crc, castagnoli, w.buf[w.summed:])
+	w.summed = len(w.buf)
 }
 
 // Finish completes the checkpoint and returns its file.
@@ -76,10 +91,11 @@ func (w *Writer) Finish(h *Header) []byte {
 		invariant.Violated("checkpoint: a checkpoint is finished once, after Begin")
 	}
 	w.open = false
+	w.sum()
 	b := w.buf[:headerBytes]
 	be := binary.BigEndian
 	be.PutUint32(b[hMagic:], headerMagic)
-	be.PutUint16(b[hVersion:], formatVersion)
+	be.PutUint16(b[hVersion:], checkpointVersion)
 	copy(b[hNode:], h.Node[:])
 	copy(b[hJournal:], h.Journal[:])
 	be.PutUint16(b[hShard:], h.Shard)
