@@ -30,7 +30,8 @@ type Append struct {
 }
 
 // AppendOwner is told when an append has reached the topic's class or has failed,
-// on the loop. For class memory that happens inside Store.Append.
+// on the loop. For class memory, and for a batch that is there already, that may
+// happen inside Store.Append.
 type AppendOwner interface {
 	Appended(a *Append)
 }
@@ -39,7 +40,7 @@ type AppendOwner interface {
 type pending struct {
 	lsn       uint64
 	part      *Partition
-	seg       *segfile
+	seg       *segfile // nil for a batch that was there already
 	endPos    int64
 	endOffset int64
 	req       *Append // nil when nobody waits
@@ -49,9 +50,18 @@ type pending struct {
 // Append adds a batch to its partition. With a nil error the owner is told of the
 // outcome; otherwise nothing has happened. ErrBusy means that memory or journal
 // are full at the moment: the caller keeps the batch and tries again after
-// Store.OnRoom.
+// Store.OnRoom. A batch of an idempotent producer that is there already is not
+// appended again: see repeated.
 func (s *Store) Append(a *Append) error {
 	p := a.Part
+	if err := s.refuses(p, a); err != nil {
+		return err
+	}
+	if a.Header.ProducerID != batch.NoProducer {
+		if done, err := s.known(p, a); done {
+			return err
+		}
+	}
 	if err := s.admit(p, a); err != nil {
 		return err
 	}
@@ -95,8 +105,8 @@ func (s *Store) Append(a *Append) error {
 	return nil
 }
 
-// admit checks what can refuse an append before anything is touched.
-func (s *Store) admit(p *Partition, a *Append) error {
+// refuses checks what refuses an append for good.
+func (s *Store) refuses(p *Partition, a *Append) error {
 	switch {
 	case s.failed != nil:
 		return s.failed
@@ -108,6 +118,13 @@ func (s *Store) admit(p *Partition, a *Append) error {
 		return ErrClassTooWeak
 	case len(a.Batch) > p.cfg.MaxBatch:
 		return ErrTooLarge
+	}
+	return nil
+}
+
+// admit checks what can make an append wait, before anything is touched.
+func (s *Store) admit(p *Partition, a *Append) error {
+	switch {
 	case !a.Urgent && (s.opts.Ballast.Missing() || s.noSpace.Is(s.loop.Now()) && s.opts.Ballast.Spent(s.chunks.unwritten())):
 		return s.busy(tally.Disk)
 	case s.pendingFull() || p.class == ClassMemory && s.memoryFull():
@@ -139,6 +156,9 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 	seg.maxTimestamp = max(seg.maxTimestamp, maxTimestamp)
 	p.next += int64(a.Header.LastOffsetDelta) + 1
 	seg.endOffset = p.next
+	if a.Header.ProducerID != batch.NoProducer {
+		s.producers.Add(&p.producers, &a.Header, a.AppendTime, s.loop.Now())
+	}
 	if p.Epoch() != s.opts.Term {
 		p.epochs.Begin(int32(s.opts.Term), a.Base, checkpoint.ReasonStart)
 	}

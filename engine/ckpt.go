@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 // A checkpoint begins when the ring is filled up to latestFill percent, one percent
@@ -16,7 +17,7 @@ const (
 	fillStep     = 32
 )
 
-// capturePerTurn is the number of partitions recorded in a turn.
+// capturePerTurn is the number of partitions and producers recorded in a turn.
 const capturePerTurn = 256
 
 // checkpointStage says what a checkpoint is doing.
@@ -40,6 +41,8 @@ type checkpointer struct {
 	stage   checkpointStage
 	target  uint64 // LSN; 0: none
 	at      int    // next partition to record
+	walking bool   // the producers of the one before are being recorded
+	end     int64  // what is recorded as the end of that
 	seq     uint64
 	release uint64 // newest LSN that is not needed after it
 	enc     checkpoint.Writer
@@ -97,8 +100,9 @@ func (c *checkpointer) flushedOne() {
 		return
 	}
 	c.stage = checkpointCapture
-	c.at = 0
+	c.at, c.walking = 0, false
 	c.reserve = false
+	c.s.producers.Expire(c.s.loop.Now(), capturePerTurn)
 	c.seq++
 	c.release = c.releasable()
 	c.enc.Begin(c.s.slots())
@@ -139,15 +143,27 @@ func (c *checkpointer) releasable() uint64 {
 	return lsn
 }
 
-// capture records some partitions.
+// capture records some partitions and producers.
 func (c *checkpointer) capture() {
-	for n := 0; n < capturePerTurn && c.at < len(c.s.list); n++ {
-		c.record(c.s.list[c.at])
-		c.at++
+	var st producers.State
+	for range capturePerTurn {
+		switch {
+		case c.walking && c.s.producers.Walking():
+			if c.s.producers.Step(c.end, c.s.loop.Now(), &st) {
+				c.enc.AddProducer(&st)
+			}
+		case c.at < len(c.s.list):
+			c.walking = c.record(c.s.list[c.at])
+			c.at++
+		default:
+			c.write()
+			return
+		}
 	}
-	if c.at < len(c.s.list) {
-		return
-	}
+}
+
+// write has the file written.
+func (c *checkpointer) write() {
 	c.stage = checkpointWrite
 	h := c.header()
 	c.file = aio.FileOp{
@@ -157,10 +173,11 @@ func (c *checkpointer) capture() {
 	c.s.drv.SubmitFile(&c.file)
 }
 
-// record adds one partition.
-func (c *checkpointer) record(p *Partition) {
+// record adds one partition, and reports whether it has been added. The walk through its
+// producers begins.
+func (c *checkpointer) record(p *Partition) bool {
 	if p.dropped || p.first == nil && p.next == 0 && p.shown == ClassFlushed {
-		return
+		return false
 	}
 	r := checkpoint.Partition{
 		Topic: p.key.Topic, Partition: p.key.Partition, Slot: p.slot, Class: uint8(p.shown),
@@ -172,6 +189,9 @@ func (c *checkpointer) record(p *Partition) {
 		r.MaxTimestamp, r.NewestAppend = seg.maxTimestamp, seg.appendTime
 	}
 	c.enc.Add(&r)
+	c.end = r.NextOffset
+	c.s.producers.Walk(&p.producers)
+	return true
 }
 
 // reservation is what the checkpoint says a partition may have served.

@@ -77,6 +77,7 @@ func (s *Store) forget(p *Partition) {
 		seg.index.Tail.Release()
 	}
 	s.markClean(p)
+	s.producers.Drop(&p.producers)
 	delete(s.parts, p.key)
 	for i, q := range s.list {
 		if q == p {

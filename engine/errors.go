@@ -24,6 +24,14 @@ var (
 	ErrClassTooWeak = errors.New("durability class weaker than demanded")
 	// ErrTooLarge: the batch is over the topic's limit.
 	ErrTooLarge = errors.New("batch larger than max.message.bytes")
+	// ErrOutOfOrder: the batch of an idempotent producer does not follow the one
+	// before, or is another than the one of its sequence number.
+	ErrOutOfOrder = errors.New("sequence number out of order")
+	// ErrForgotten: the batch has been appended, so long ago that its offset is not
+	// known any more.
+	ErrForgotten = errors.New("appended before, offset not known")
+	// ErrFenced: the producer has written with a newer epoch.
+	ErrFenced = errors.New("producer fenced by a newer epoch")
 	// ErrOutOfRange: the offset is below the log start or above the log end.
 	ErrOutOfRange = errors.New("offset out of range")
 	// ErrCorrupt: what is stored at the offset does not check.

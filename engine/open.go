@@ -30,6 +30,7 @@ func (s *Store) Open(k Key, topic string, cfg PartitionConfig) *Partition {
 func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg PartitionConfig) *Partition {
 	p := s.Open(st.Key, topic, cfg)
 	p.epochs = st.Epochs
+	s.producers.Restore(&p.producers, st.Producers, s.loop.Now())
 	s.newestTime = max(s.newestTime, st.AppendTime)
 	p.logStart, p.next, p.visible = st.LogStart, st.NextOffset, st.NextOffset
 	for i, seg := range st.Segments {

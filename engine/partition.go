@@ -7,6 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/order"
+	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
@@ -91,6 +92,8 @@ type Partition struct {
 
 	isWoken   bool // in the store's list of partitions whose waiters may go on
 	nextWoken *Partition
+
+	producers producers.Log
 
 	epochs  checkpoint.EpochTable
 	reserve int64 // offsets below it may be served although a crash can take them back

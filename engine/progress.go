@@ -25,8 +25,10 @@ func (s *Store) JournalProgress(written, flushed uint64) {
 
 // roundWritten handles an append whose round is in the journal.
 func (s *Store) roundWritten(r *pending, flushed uint64) {
-	r.seg.safe, r.seg.safeOffset = r.endPos, r.endOffset
-	s.consider(r.part)
+	if r.seg != nil {
+		r.seg.safe, r.seg.safeOffset = r.endPos, r.endOffset
+		s.consider(r.part)
+	}
 	switch {
 	case r.class == ClassMemory: // acknowledged when it came
 	case r.class == ClassWritten:

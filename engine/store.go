@@ -11,6 +11,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/order"
+	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/slab"
@@ -34,6 +35,8 @@ type Store struct {
 	entries *segment.EntryPool
 	parts   map[Key]*Partition
 	list    []*Partition // all partitions, for walks in bounded steps
+
+	producers *producers.Table
 
 	wallBase   int64 // wall minus loop clock, at start
 	newestTime int64 // newest append time given out
@@ -103,6 +106,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s := &Store{
 		opts: opts, loop: l, drv: l.Driver(), parts: map[Key]*Partition{},
 		entries: segment.NewEntryPool(opts.IndexBytes), deviceFailed: opts.DeviceFailed,
+		producers: producers.New(opts.ProducerMax, opts.ProducerExpiry),
 	}
 	s.wallBase = s.drv.Clock().Wall() - s.drv.Clock().Now()
 	s.memoryTimer.Owner = (*memoryTimer)(s)

@@ -3,10 +3,12 @@ package options
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/ballast"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 // ReadBufferBytes is the size of a buffer for reads from segment files. A batch
@@ -42,6 +44,12 @@ type Store struct {
 	// ReserveOffsets is how many offsets a partition of class memory or written
 	// reserves ahead. Default 2^26.
 	ReserveOffsets int64
+	// ProducerMax bounds the idempotent producers that are remembered, counted in each
+	// partition to which they write, 192 bytes each; the one silent for longest goes
+	// first. At least 1, default 65,536.
+	ProducerMax int
+	// ProducerExpiry is how long a silent one is remembered. Default 24 h.
+	ProducerExpiry time.Duration
 	// Identity says where the data lives and which boot this is, for the
 	// checkpoint.
 	Identity aio.FSInfo
@@ -77,6 +85,10 @@ func (o Store) WithDefaults() Store {
 	def(&o.OpenFiles, 512)
 	def(&o.MaxBatch, 1<<20)
 	def(&o.MaxPending, 1<<16)
+	def(&o.ProducerMax, producers.DefaultMax)
+	if o.ProducerExpiry == 0 {
+		o.ProducerExpiry = producers.DefaultExpiry
+	}
 	if o.ChunkBytes == 0 {
 		o.ChunkBytes = 64 << 20
 	}

@@ -220,13 +220,11 @@ func (w *modelled) restart() {
 	var kept []*naiveProducer
 	for log := range old {
 		var states []State
-		w.table.Walk(&old[log])
-		for {
-			st, _, ok := w.table.Step(end, w.now)
-			if !ok {
-				break
+		var st State
+		for w.table.Walk(&old[log]); w.table.Walking(); {
+			if w.table.Step(end, w.now, &st) {
+				states = append(states, st)
 			}
-			states = append(states, st)
 		}
 		for _, st := range states {
 			p := w.model.find(log, st.ID)

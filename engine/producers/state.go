@@ -1,26 +1,24 @@
 package producers
 
-// Walk begins a walk through the producers of a partition, for a checkpoint. Between
-// steps producers may be added, which are not met, and forgotten. There is one walk at
-// a time.
+// Walk begins a walk through the producers of a partition, for a checkpoint, in steps
+// while it is [Table.Walking]. Between them producers may be added, which are not met, and
+// forgotten. There is one walk at a time.
 func (t *Table) Walk(l *Log) { t.cursor = l.first }
 
-// Step is the next producer of the walk that has appended something below offset end, with
-// those of its batches; false at the end of the walk. skipped counts others that were
-// looked at before it.
+// Walking reports whether the walk is not over.
+func (t *Table) Walking() bool { return t.cursor != 0 }
+
+// Step sets st to the next producer of the walk, with those of its batches that lie below
+// offset end. It reports false for one that a checkpoint leaves out: it has none there, or
+// is to be forgotten.
 //
 // A batch at or above the end is not part of the answer because whoever restores the
 // state reads those in the log behind it, and has to find out which of them are there.
-func (t *Table) Step(end, now int64) (st State, skipped int, ok bool) {
-	for t.cursor != 0 {
-		e := t.entry(t.cursor)
-		t.cursor = e.next
-		if e.below(end, &st); st.N > 0 && now-e.at <= t.expiry {
-			return st, skipped, true
-		}
-		skipped++
-	}
-	return State{}, skipped, false
+func (t *Table) Step(end, now int64, st *State) bool {
+	e := t.entry(t.cursor)
+	t.cursor = e.next
+	e.below(end, st)
+	return st.N > 0 && now-e.at <= t.expiry
 }
 
 // below is the state of an entry by its batches below offset end.

@@ -113,16 +113,9 @@ type State struct {
 	Batches [Window]Batch
 }
 
-// New makes a table of at most max producers, counted in each partition to which they
-// write; at least 1. expiry is how long a silent one is remembered. Zeros take the
-// defaults.
+// New makes a table of at most limit producers, counted in each partition to which they
+// write; at least 1. expiry is how long a silent one is remembered.
 func New(limit int, expiry time.Duration) *Table {
-	if limit == 0 {
-		limit = DefaultMax
-	}
-	if expiry == 0 {
-		expiry = DefaultExpiry
-	}
 	return &Table{max: limit, expiry: int64(expiry), buckets: make([]uint32, firstBuckets), logs: make([]*Log, 1)}
 }
 

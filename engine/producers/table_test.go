@@ -13,7 +13,7 @@ func header(id int64, epoch int16, seq, count int32, base int64) *batch.Header {
 }
 
 func TestSequenceNumbersGoFromTheGreatestToZero(t *testing.T) {
-	table, l := New(0, 0), new(Log)
+	table, l := New(DefaultMax, DefaultExpiry), new(Log)
 	table.Add(l, header(1, 0, maxSequence-1, 2, 10), 5, 0)
 	table.Add(l, header(1, 0, 0, 3, 12), 6, 0)
 	for seq, want := range map[int32]Verdict{maxSequence - 1: Duplicate, 0: Duplicate, 3: Fresh, 4: OutOfOrder, maxSequence: OutOfOrder, maxSequence - 5: Forgotten} {
@@ -30,7 +30,7 @@ func TestSequenceNumbersGoFromTheGreatestToZero(t *testing.T) {
 // A batch is the same one only with as many records: else what is acknowledged is not
 // what was written.
 func TestABatchOfAnotherLengthIsNoDuplicate(t *testing.T) {
-	table, l := New(0, 0), new(Log)
+	table, l := New(DefaultMax, DefaultExpiry), new(Log)
 	table.Add(l, header(1, 0, 0, 5, 0), 0, 0)
 	for _, count := range []int32{1, 4, 6} {
 		if got, _ := table.Check(l, header(1, 0, 0, count, 0), 0); got != OutOfOrder {
@@ -40,7 +40,7 @@ func TestABatchOfAnotherLengthIsNoDuplicate(t *testing.T) {
 }
 
 func TestAKnownProducerAllocatesNothing(t *testing.T) {
-	table := New(0, 0)
+	table := New(DefaultMax, DefaultExpiry)
 	logs := make([]Log, 40)
 	seq := int32(0)
 	one := func() {
@@ -93,16 +93,15 @@ func TestTheSilentGoFirstAlsoAfterAStart(t *testing.T) {
 
 // A walk goes on when those are forgotten that come next.
 func TestAWalkOutlivesWhatHappensBetweenItsSteps(t *testing.T) {
-	table, l := New(0, time.Second), new(Log)
+	table, l := New(DefaultMax, time.Second), new(Log)
 	for i := range int64(10) {
 		table.Add(l, header(i, 0, 0, 1, i), i, i)
 	}
 	var met []int64
-	table.Walk(l)
-	for {
-		st, _, ok := table.Step(100, 10)
-		if !ok {
-			break
+	var st State
+	for table.Walk(l); table.Walking(); {
+		if !table.Step(100, 10, &st) {
+			t.Fatalf("producer %d is left out", st.ID)
 		}
 		met = append(met, st.ID)
 		if len(met) == 2 {

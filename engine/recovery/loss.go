@@ -127,6 +127,7 @@ func (r *recovery) knowAll(shard int) (err error) {
 // lost reports offsets that were durable and are gone; last is the base of the last
 // batch among them, or the offset behind them.
 func (r *recovery) lost(p *replayed, first, last int64) {
+	r.producers.Lost(&p.producers)
 	r.out.Stats.Losses++
 	r.opts.Report("LOSS DETECTED: topic %s partition %d: offsets from %d up to %d were durable and cannot be read",
 		p.info.Name, p.key.Partition, first, last)
@@ -149,6 +150,7 @@ func (r *recovery) closeGaps() error {
 		if to == p.next {
 			continue
 		}
+		r.producers.Lost(&p.producers)
 		p.rec.Epochs.BeginAfterGap(int32(r.out.Term), p.next, to, checkpoint.ReasonCrash)
 		r.opts.Report("topic %s partition %d (class %v): offsets %d to %d may have been served and are lost; recorded as a gap",
 			p.info.Name, p.key.Partition, layout.Class(p.rec.Class), p.next, to-1)

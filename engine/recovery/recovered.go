@@ -168,12 +168,12 @@ func (r *recovery) writeCheckpoints() error {
 		slot := layout.SlotOf(p.key, len(r.out.Slots))
 		shard := int(r.out.Slots[slot])
 		st := p.state
-		st.NextOffset, st.Epochs = p.next, p.rec.Epochs
+		st.NextOffset, st.Epochs, st.Producers = p.next, p.rec.Epochs, r.producers.States(&p.producers)
 		r.out.Partitions[shard] = append(r.out.Partitions[shard], st)
 		rec := p.rec
 		rec.Slot, rec.Term, rec.NextOffset, rec.LogStart = slot, r.out.Term, p.next, st.LogStart
 		rec.SegmentBase, rec.End, rec.Reserved = p.seg.Base, p.seg.Size, 0
-		rec.Class = uint8(p.info.Config.Class)
+		rec.Class, rec.Producers = uint8(p.info.Config.Class), st.Producers
 		own[shard].Add(&rec)
 		all.Add(&rec)
 	}

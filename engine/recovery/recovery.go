@@ -11,6 +11,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 // TopicStatus says what the catalog knows of a topic id.
@@ -101,7 +102,10 @@ type Stats struct {
 // and run again. Nothing may be served before it has returned and every shard
 // has opened its journal with OpenJournal.
 func Recover(d aio.Driver, opts Options) (*Recovered, error) {
-	r := &recovery{d: d, fs: d.FS(), opts: opts, parts: map[layout.Key]*replayed{}}
+	r := &recovery{
+		d: d, fs: d.FS(), opts: opts, parts: map[layout.Key]*replayed{},
+		producers: producers.New(maxProducers, producers.DefaultExpiry),
+	}
 	if r.opts.Slots == 0 {
 		r.opts.Slots = checkpoint.DefaultSlots
 	}
@@ -109,7 +113,7 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 		r.opts.Report = func(string, ...any) {}
 	}
 	steps := []func() error{
-		r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.scanJournals, r.agree,
+		r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers, r.scanJournals, r.agree,
 		r.replayCatalog, r.replayRest, r.findLosses, r.makeDurable, r.closeGaps,
 		r.writeCheckpoints, r.removeStale,
 	}
@@ -136,12 +140,13 @@ type recovery struct {
 	journals  []*journalFile
 	ckpts     map[int]*shardCheckpoint
 	parts     map[layout.Key]*replayed
-	pending   int64      // bytes that wait in parts
-	openFiles int        // those of partitions and complete ones
-	complete  []aio.File // segments that have got their last byte, open
-	short     bool       // the disk may have too little room
-	clean     bool       // every checkpoint is of an orderly end
-	unlost    bool       // the machine has been up since: written data is there
+	producers *producers.Table // of all partitions
+	pending   int64            // bytes that wait in parts
+	openFiles int              // those of partitions and complete ones
+	complete  []aio.File       // segments that have got their last byte, open
+	short     bool             // the disk may have too little room
+	clean     bool             // every checkpoint is of an orderly end
+	unlost    bool             // the machine has been up since: written data is there
 }
 
 // replayBufferBytes is the memory through which segments are written.

@@ -12,6 +12,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
@@ -30,6 +31,8 @@ type replayed struct {
 	heard    *journalFile // that holds its newest entry, nil for none
 	heardLSN uint64       // of that entry
 	jumps    bool         // batches that nobody knows of may be lost
+
+	producers producers.Log
 
 	next    int64          // offset that the next batch must have
 	files   []segment.File // logs, as the directory showed them and as they are now
@@ -307,6 +310,7 @@ func (r *recovery) applyBatch(p *replayed, round *journal.Header, e *journal.Ent
 	}
 	p.pending = append(p.pending, body...)
 	p.next = last + 1
+	r.noteProducer(p, &h, round.AppendTime)
 	p.rec.MaxTimestamp = max(p.rec.MaxTimestamp, h.MaxTimestamp)
 	p.rec.NewestAppend = max(p.rec.NewestAppend, round.AppendTime)
 	r.out.Stats.Replayed++

@@ -3,6 +3,7 @@ package recovery
 import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/producers"
 )
 
 // PartitionState is what recovery knows of a partition.
@@ -13,6 +14,7 @@ type PartitionState struct {
 	NextOffset int64
 	Epochs     checkpoint.EpochTable
 	Segments   []SegmentState // by rising base
+	Producers  []producers.State
 	// MaxTimestamp and AppendTime are the newest, in milliseconds and Unix
 	// nanoseconds.
 	MaxTimestamp, AppendTime int64

@@ -15,6 +15,7 @@ type Stats struct {
 	SealedSegments, SealErrors     uint64
 	IndexErrors, Verifications     uint64
 	Checkpoints                    uint64
+	Duplicates, RefusedSequences   uint64 // of idempotent producers
 
 	// Of the newest checkpoint, by the loop's clock in nanoseconds: when it began, which
 	// may not have ended, and of the newest that has ended, when and how long it took.
