@@ -64,6 +64,12 @@ func codeOf(err error) Code {
 		return ClassTooWeak
 	case errors.Is(err, engine.ErrTooLarge):
 		return BatchTooLarge
+	case errors.Is(err, engine.ErrForgotten):
+		return DuplicateSequence
+	case errors.Is(err, engine.ErrOutOfOrder):
+		return OutOfOrderSequence
+	case errors.Is(err, engine.ErrFenced):
+		return FencedProducer
 	case errors.Is(err, engine.ErrOutOfRange):
 		return OffsetOutOfRange
 	case errors.Is(err, engine.ErrCorrupt):
