@@ -78,10 +78,11 @@ type AdminOwner interface {
 
 // adminState is the broker's part of an Admin.
 type adminState struct {
-	origin *Shard // the shard that was asked; others only look at its number
-	steps  []step // of a describe
-	left   int    // of them, not done
-	wait   waiter
+	internal bool   // of the broker itself, about a topic of its own
+	origin   *Shard // the shard that was asked; others only look at its number
+	steps    []step // of a describe
+	left     int    // of them, not done
+	wait     waiter
 }
 
 // Admin creates, alters, deletes or describes a topic. r.Owner hears of the outcome

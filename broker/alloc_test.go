@@ -3,6 +3,8 @@ package broker
 import (
 	"fmt"
 	"testing"
+
+	"github.com/mqd-broker/mqd/broker/group"
 )
 
 // mustNotAllocate measures f, which goes one named path once, after it has warmed
@@ -96,6 +98,34 @@ func TestFetchAllocatesNothing(t *testing.T) {
 		})
 		if f.Code != OK || p.Code != OK {
 			t.Fatalf("%v and %v", f.Code, p.Code)
+		}
+	}
+}
+
+func TestACommitOfAGroupAllocatesNothing(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 2, journal: 8 << 20, chunks: 16 << 20, seed: 1})
+	topic := r.create("t", 8)
+	for p := range int32(8) {
+		for range 5 {
+			r.mustProduce(0, topic.ID, p, testBatch(t, 1000, 8))
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} { // kept on either shard
+		g := commitOf(name, make([]group.Entry, 8)...)
+		g.Owner = g
+		next := int64(0)
+		mustNotAllocate(t, "Shard.Group, a commit", func() {
+			g.done, next = 0, next+1
+			for p := range g.Entries {
+				g.Entries[p] = entryOf(topic.ID, int32(p), next)
+			}
+			r.shards[0].Group(&g.Group)
+			for g.done == 0 {
+				r.turn()
+			}
+		})
+		if n := r.committed(1, name, topic.ID, 7); g.Code != OK || n != next || n < 4000 {
+			t.Fatalf("%v, %d is committed, expected %d", g.Code, n, next)
 		}
 	}
 }

@@ -39,4 +39,11 @@
 // another: command checked, appended to the catalog's log, applied when it is
 // flushed, published as a new image, brought to every shard. A deleted topic leaves
 // a tombstone and a directory that is renamed, then removed in the background.
+//
+// # Groups
+//
+// Consumer groups live in the partitions of an internal topic, which is made when the
+// first group is. The shard that owns a partition keeps the groups in it, by a state of
+// package group. A commit first visits the shards that own its partitions, which hold it
+// against their logs.
 package broker

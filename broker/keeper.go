@@ -123,6 +123,9 @@ func (k *keeper) commandOf(r *Admin) (catalog.Command, error) {
 	if t == nil {
 		return catalog.Command{}, fmt.Errorf("%w: %q", catalog.ErrUnknownTopic, r.Name)
 	}
+	if t.Internal() {
+		return catalog.Command{}, fmt.Errorf("%w: %q is the broker's own", catalog.ErrInvalidTopic, r.Name)
+	}
 	r.Topic = t
 	if r.Kind == DeleteTopic {
 		return catalog.Command{Kind: catalog.DeleteTopic, ID: t.ID}, nil
@@ -138,7 +141,11 @@ func (k *keeper) createCommand(r *Admin, limits catalog.Limits) (catalog.Command
 		n = o.Partitions
 	}
 	c := catalog.Command{Kind: catalog.CreateTopic, Name: r.Name, Partitions: n, Created: k.b.drv.Clock().Wall()}
-	if err := catalog.CheckUserName(r.Name); err != nil {
+	check := catalog.CheckUserName
+	if r.internal {
+		check, c.ID = catalog.CheckName, GroupsTopic
+	}
+	if err := check(r.Name); err != nil {
 		return c, err
 	}
 	if err := catalog.CheckPartitions(n, limits.Partitions); err != nil {
@@ -151,7 +158,7 @@ func (k *keeper) createCommand(r *Admin, limits catalog.Limits) (catalog.Command
 	if c.Changes, err = catalog.ParseSettings(r.Settings, catalog.Set, limits); err != nil {
 		return c, err
 	}
-	for c.ID == (TopicID{}) || c.ID == engine.CatalogTopic {
+	for c.ID == (TopicID{}) || !r.internal && (c.ID == engine.CatalogTopic || c.ID == GroupsTopic) {
 		binary.BigEndian.PutUint64(c.ID[:8], k.b.drv.Rand())
 		binary.BigEndian.PutUint64(c.ID[8:], k.b.drv.Rand())
 	}

@@ -39,6 +39,13 @@ func (q *fifo) pushFront(w *waiter) {
 	q.n++
 }
 
+// take moves everything that waits in p behind what waits in q.
+func (q *fifo) take(p *fifo) {
+	for !p.empty() {
+		q.push(p.pop())
+	}
+}
+
 func (q *fifo) pop() *waiter {
 	w := q.first
 	if w != nil {

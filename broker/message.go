@@ -43,6 +43,9 @@ const (
 	msgStep
 	msgStepSeen
 	msgStepDone
+	// msgGroup: a *Group to look at or to carry out; msgGroupDone: it is done.
+	msgGroup
+	msgGroupDone
 	// msgTaken is the reply to a request that has no other.
 	msgTaken
 )
@@ -73,6 +76,10 @@ func (b *Shard) request(from int, m Message) Message {
 		b.keeper.admit(m.body.(*Admin))
 	case msgAdminDone:
 		b.adminDone(m.body.(*Admin))
+	case msgGroup:
+		b.groupArrived(m.body.(*Group))
+	case msgGroupDone:
+		b.groupDone(m.body.(*Group))
 	case msgStep:
 		b.addStep(m.body.(*step))
 	case msgStepSeen:

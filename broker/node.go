@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/shard"
@@ -66,6 +67,12 @@ type Options struct {
 	// SnapshotEvery is the number of catalog records between two snapshots.
 	// Default 256.
 	SnapshotEvery int
+	// GroupPartitions is the number of partitions of the internal topic in which groups
+	// live, when it is made. 1 to 1024, default 16.
+	GroupPartitions uint32
+	// Groups bounds what the groups of each of those partitions may take; its Record is
+	// set by MaxBatch.
+	Groups group.Limits
 	// Events hears of background trouble; nil for nobody.
 	Events Events
 }
@@ -79,13 +86,17 @@ type Events interface {
 	// FilesLeft: the files of a deleted topic were not removed. The next start
 	// tries again.
 	FilesLeft(dir string, err error)
+	// GroupsDamaged: a snapshot of groups, of one partition of their topic, is damaged
+	// and was passed over.
+	GroupsDamaged(partition uint32, err error)
 }
 
 // noEvents is for nobody.
 type noEvents struct{}
 
-func (noEvents) SnapshotFailed(error)    {}
-func (noEvents) FilesLeft(string, error) {}
+func (noEvents) SnapshotFailed(error)        {}
+func (noEvents) FilesLeft(string, error)     {}
+func (noEvents) GroupsDamaged(uint32, error) {}
 
 // WithDefaults returns o with its zero fields set.
 func (o Options) WithDefaults() Options {
@@ -108,6 +119,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.MaxTopicPartitions == 0 {
 		o.MaxTopicPartitions = catalog.MaxPartitions
+	}
+	if o.GroupPartitions == 0 {
+		o.GroupPartitions = 16
 	}
 	if o.ProduceTimeout == 0 {
 		o.ProduceTimeout = 30 * time.Second
@@ -146,6 +160,7 @@ func (o Options) Check() error {
 		{"max fetches", int64(o.MaxFetches), 1, 1 << 24},
 		{"pinned bytes", o.PinnedBytes, 0, 1 << 40},
 		{"max admin", int64(o.MaxAdmin), 1, 1 << 20},
+		{"group partitions", int64(o.GroupPartitions), 1, 1024},
 		{"snapshot every", int64(o.SnapshotEvery), 1, 1 << 20},
 	} {
 		if c.value < c.low || c.value > c.high {

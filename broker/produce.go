@@ -74,6 +74,11 @@ func (b *Shard) Produce(r *Produce) {
 		b.refuse(r, code)
 		return
 	}
+	if t.Internal() {
+		r.Message = "the topic is the broker's own"
+		b.refuse(r, InvalidTopic)
+		return
+	}
 	r.limit = min(t.Config.MaxMessageBytes(), b.node.opts.MaxBatch)
 	if r.Encoding == EncodingRecordBatch {
 		if !b.check(r, r.Batch) {

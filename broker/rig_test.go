@@ -148,6 +148,10 @@ func (e rigEvents) FilesLeft(dir string, err error) {
 	e.r.log = append(e.r.log, fmt.Sprintf("files left: %s: %v", dir, err))
 }
 
+func (e rigEvents) GroupsDamaged(partition uint32, err error) {
+	e.r.log = append(e.r.log, fmt.Sprintf("groups of partition %d: %v", partition, err))
+}
+
 // turn turns every loop once, or lets time pass when none has anything to do.
 func (r *rig) turn() {
 	worked := 0

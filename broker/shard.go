@@ -45,6 +45,10 @@ type Shard struct {
 
 	keeper *keeper // of the catalog's shard; else nil
 
+	coordinators []*coordinator // of groups
+	groupless    fifo           // groups' requests that wait for the internal topic
+	making       bool           // the internal topic
+
 	inFlight int
 	expiry   shard.Timer
 	stats    Stats
@@ -91,6 +95,13 @@ func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Messa
 		b.keeper = newKeeper(b)
 	}
 	n.loops[b.id] = l
+	if t := n.Image().ByID(GroupsTopic); t != nil {
+		for i := range t.Partitions {
+			if n.ShardOf(GroupsTopic, int32(i)) == b.id {
+				b.coordinator(i)
+			}
+		}
+	}
 	return b
 }
 
@@ -139,6 +150,9 @@ func (b *Shard) Drain(int64) int {
 	if b.keeper != nil {
 		n += b.keeper.turn()
 	}
+	for _, c := range b.coordinators {
+		n += c.turn()
+	}
 	if b.canRetry() || b.canStartHeld() {
 		n++ // Finish does some of it; no sleep before the next turn
 	}
@@ -154,6 +168,9 @@ func (b *Shard) Finish(now int64) {
 	}
 	if !b.held.empty() {
 		b.startHeld()
+	}
+	for _, c := range b.coordinators {
+		c.finish()
 	}
 	if !b.waiting.Empty() {
 		b.pump()

@@ -114,6 +114,11 @@ func (e *events) SnapshotFailed(err error) {
 	e.log().Warn("catalog snapshot not written, its log has everything", "error", err)
 }
 
+// GroupsDamaged implements broker.Events.
+func (e *events) GroupsDamaged(partition uint32, err error) {
+	e.log().Error("a snapshot of consumer groups is damaged and was passed over", "partition", partition, "error", err)
+}
+
 // FilesLeft implements broker.Events.
 func (e *events) FilesLeft(dir string, err error) {
 	e.log().Warn("files of a deleted topic not removed, the next start tries again", "directory", dir, "error", err)

@@ -18,6 +18,10 @@ type Topic struct {
 	Version int64
 }
 
+// Internal reports whether the topic is the broker's own: its name begins with
+// [InternalPrefix].
+func (t *Topic) Internal() bool { return strings.HasPrefix(t.Name, InternalPrefix) }
+
 // buckets is the number of parts in which an image keeps each of its maps. A
 // change copies one part of each.
 const buckets = 256

@@ -28,9 +28,14 @@ const (
 	WrongMode
 	// Limit: a limit is reached.
 	Limit
+	// Beyond: the offset is behind the end of the partition's log.
+	Beyond
+	// Raised: the offset was below the start of the partition's log; the start was
+	// committed instead. This is no failure.
+	Raised
 )
 
-var codeNames = [...]string{"OK", "Invalid", "Unknown", "UnknownMember", "Fenced", "Backwards", "Active", "WrongMode", "Limit"}
+var codeNames = [...]string{"OK", "Invalid", "Unknown", "UnknownMember", "Fenced", "Backwards", "Active", "WrongMode", "Limit", "Beyond", "Raised"}
 
 // String is the code's name.
 func (c Code) String() string {

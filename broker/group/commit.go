@@ -21,8 +21,8 @@ type Entry struct {
 	Epoch int32
 	// Metadata is the client's.
 	Metadata []byte
-	// Code is OK, or says what others have found wrong with the entry, which is then
-	// passed over; then it is the outcome.
+	// Code is OK or Raised, or says what others have found wrong with the entry, which is
+	// then passed over; then it is the outcome.
 	Code Code
 	// Committed is what is committed afterwards, -1 where nothing is.
 	Committed int64
@@ -109,6 +109,10 @@ func (s *State) write(g *group, wall int64, entries []Entry, judge func(*Entry, 
 	for i := range entries {
 		e := &entries[i]
 		at := g.index[e.Partition]
+		raised := e.Code == Raised
+		if raised {
+			e.Code = OK
+		}
 		if e.Code == OK {
 			e.Code = s.check(e, at)
 		}
@@ -123,6 +127,9 @@ func (s *State) write(g *group, wall int64, entries []Entry, judge func(*Entry, 
 			continue
 		}
 		e.Committed = e.Next
+		if raised {
+			e.Code = Raised
+		}
 		if at != nil && at.Next == e.Next && at.Epoch == e.Epoch && string(at.Metadata) == string(e.Metadata) {
 			continue
 		}

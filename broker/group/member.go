@@ -70,6 +70,7 @@ func (s *State) Join(now int64, j *Join) (*Member, Assignment, Code) {
 	}
 	m.epoch = g.generation
 	g.insert(m)
+	s.members++
 	for _, p := range j.Claims {
 		if at, ok := g.claimAt(p); !ok && s.topics.Has(p) && s.fitsTable(g, j.Instance) {
 			g.table = slices.Insert(g.table, at, claim{Partition: p, instance: j.Instance})
@@ -194,6 +195,7 @@ func (s *State) part(g *group, m *Member) {
 	i := g.search(m.id)
 	g.members = slices.Delete(g.members, i, i+1)
 	m.gone = true
+	s.members--
 	if m.Waiter != nil {
 		s.changed = append(s.changed, m)
 	}

@@ -17,6 +17,7 @@ type State struct {
 	list    []*group // all groups, in no order
 	blocks  [Blocks]block
 	offsets int // committed, of all groups
+	members int // of all groups
 
 	// Out is what is to be appended to the log.
 	Out Records
@@ -38,6 +39,9 @@ func (s *State) Groups() int { return len(s.list) }
 
 // Offsets is the number of committed offsets.
 func (s *State) Offsets() int { return s.offsets }
+
+// Members is the number of members.
+func (s *State) Members() int { return s.members }
 
 // Changed are the members whose list has changed since the last call, each once or
 // more; it is valid until the next call of any method.
@@ -61,7 +65,11 @@ func (s *State) Load(b []byte) error {
 			s.set(g, &r.offsets[i])
 		}
 	case kindGroup:
-		return r.decodeGroup(s.make(string(r.name)))
+		g := s.make(string(r.name))
+		s.members -= len(g.members)
+		err := r.decodeGroup(g)
+		s.members += len(g.members)
+		return err
 	case kindOffsetsRemoved:
 		if g := s.groups[string(r.name)]; g != nil {
 			for _, p := range r.removed {
@@ -109,6 +117,7 @@ func (s *State) make(name string) *group {
 // drop forgets a group.
 func (s *State) drop(g *group) {
 	s.offsets -= len(g.index)
+	s.members -= len(g.members)
 	delete(s.groups, g.name)
 	i := slices.Index(s.list, g)
 	last := len(s.list) - 1

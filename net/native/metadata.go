@@ -97,6 +97,9 @@ func (q *metadataRequest) answer() {
 		r := wire.MetadataResponse{Shards: uint32(node.Shards())}
 		if q.names == nil {
 			for _, t := range image.Topics() {
+				if t.Internal() {
+					continue // whoever wants to see it names it
+				}
 				r.Topics = append(r.Topics, describeTopic(node, t))
 			}
 		}
