@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -105,21 +106,28 @@ func newNode(cfg Config, p Platform) (*Node, error) {
 // own threads, before the next begins: nothing is served before everything is
 // recovered and durable.
 func (n *Node) begin(ctx context.Context) error {
-	for _, stage := range []func() error{
-		func() error { return n.all((*member).open) },
-		func() error { return n.shards[0].do((*member).recover) },
-		n.restore,
-		n.listen,
-		n.look,
-		func() error { return n.all((*member).beginScrub) },
+	spent := make([]any, 0, 16)
+	for _, stage := range []struct {
+		name string
+		do   func() error
+	}{
+		{"drivers", func() error { return n.all((*member).open) }},
+		{"recovery", func() error { return n.shards[0].do((*member).recover) }},
+		{"stores", n.restore},
+		{"listening", n.listen},
+		{"audit", n.look},
+		{"scrubbing", func() error { return n.all((*member).beginScrub) }},
 	} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := stage(); err != nil {
+		began := time.Now()
+		if err := stage.do(); err != nil {
 			return err
 		}
+		spent = append(spent, stage.name, time.Since(began).Round(time.Millisecond))
 	}
+	n.logSpent(spent)
 	return nil
 }
 
@@ -305,6 +313,15 @@ func (n *Node) abort() {
 
 // Shards is the number of shards.
 func (n *Node) Shards() int { return len(n.shards) }
+
+// logSpent says what the time of the start went into.
+func (n *Node) logSpent(stages []any) {
+	ms := func(nanos int64) time.Duration { return time.Duration(nanos).Round(time.Millisecond) }
+	s := &n.rec.Stats.Spent
+	n.cfg.Log.Debug("time of the start", append(stages, "of_recovery", slog.GroupValue(
+		slog.Duration("state", ms(s.State)), slog.Duration("journals", ms(s.Journals)), slog.Duration("replay", ms(s.Replay)),
+		slog.Duration("flush", ms(s.Flush)), slog.Duration("checkpoints", ms(s.Checkpoints))))...)
+}
 
 func (n *Node) logStart() {
 	st := n.rec.Stats

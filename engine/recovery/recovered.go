@@ -15,7 +15,7 @@ import (
 // makeDurable flushes everything that has been written and lists every
 // partition's segments.
 func (r *recovery) makeDurable() error {
-	for _, step := range []func() error{r.flushAll, r.closeFiles, r.syncDirs} {
+	for _, step := range []func() error{r.closeFiles, r.syncDirs} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -93,6 +93,16 @@ type Stats struct {
 	Gaps                      int   // gaps recorded for classes memory and written
 	Orphans                   int   // files set aside
 	BallastReleased           bool  // the ballast file has been removed, to have room
+	Spent                     Spent
+}
+
+// Spent says what the time of a recovery went into, in nanoseconds.
+type Spent struct {
+	State       int64 // lock, node file and checkpoints
+	Journals    int64 // reading the journals the first time
+	Replay      int64 // bringing to the segments what they have not
+	Flush       int64 // making that durable
+	Checkpoints int64 // writing checkpoints, removing what is left of other shards
 }
 
 // Recover makes a data directory whole: it reads every checkpoint and journal,
@@ -112,18 +122,28 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 	if r.opts.Report == nil {
 		r.opts.Report = func(string, ...any) {}
 	}
-	steps := []func() error{
-		r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers, r.scanJournals, r.agree,
-		r.replayCatalog, r.replayRest, r.findLosses, r.makeDurable, r.closeGaps,
-		r.writeCheckpoints, r.removeStale,
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			if r.locked {
-				_ = aio.CloseFile(d, r.out.lock)
+	spent, now := &r.out.Stats.Spent, d.Clock().Now()
+	for _, part := range []struct {
+		steps []func() error
+		spent *int64
+	}{
+		{[]func() error{r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers}, &spent.State},
+		{[]func() error{r.scanJournals, r.agree}, &spent.Journals},
+		{[]func() error{r.replayCatalog, r.replayRest, r.findLosses, r.flushAll}, &spent.Replay},
+		{[]func() error{r.makeDurable, r.closeGaps}, &spent.Flush},
+		{[]func() error{r.writeCheckpoints, r.removeStale}, &spent.Checkpoints},
+	} {
+		for _, step := range part.steps {
+			if err := step(); err != nil {
+				if r.locked {
+					_ = aio.CloseFile(d, r.out.lock)
+				}
+				return nil, err
 			}
-			return nil, err
 		}
+		began := now
+		now = d.Clock().Now()
+		*part.spent = now - began
 	}
 	return &r.out, nil
 }
