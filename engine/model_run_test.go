@@ -55,7 +55,7 @@ func newModelRun(t *testing.T, seed uint64) *modelRun {
 	o := rigOptions{
 		seed: seed, shards: int(pick(1, 1, 2, 3)), journal: pick(256<<10, 512<<10, 1<<20, 4<<20),
 		chunks: pick(1<<20, 1<<20, 2<<20, 8<<20), segment: pick(16<<10, 16<<10, 40<<10, 256<<10),
-		openFiles: int(pick(0, 0, 6)),
+		openFiles: int(pick(0, 0, 6)), keep: []int64{0, 1, 64 << 10}[seed%3],
 	}
 	o.maxBatch = int(min(pick(8<<10, 32<<10, 128<<10), o.journal/8))
 	o.roundBytes = int(min(pick(0, 8<<10, 32<<10), o.journal/8))

@@ -46,6 +46,7 @@ type rigOptions struct {
 	dsync      sim.DSYNC                   // what a write with DSYNC does to the device
 	wrap       func(aio.Driver) aio.Driver // stands between a shard and its driver; nil: nothing does
 	reserve    int64                       // offsets that are reserved ahead; 0: 1,000
+	keep       int64                       // memory of a start for what it has read; 0: the default
 }
 
 type rigShard struct {
@@ -148,7 +149,7 @@ func (r *rig) tryStart() error {
 	}
 	var err error
 	r.rec, err = recovery.Recover(drivers[0], recovery.Options{
-		Dir: rigDir, Shards: n, Topics: r.topics,
+		Dir: rigDir, Shards: n, Topics: r.topics, Keep: r.opts.keep,
 		Catalog: r.config(ClassFlushed),
 		Report:  func(f string, a ...any) { r.log = append(r.log, fmt.Sprintf(f, a...)) },
 	})

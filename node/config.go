@@ -107,6 +107,9 @@ type Config struct {
 	ScrubInterval time.Duration
 	// ShutdownTimeout bounds an orderly end. Default 30 s.
 	ShutdownTimeout time.Duration
+	// RecoveryBytes is the memory that a start may use for what it has read of the
+	// journals; what has no room in it is read twice. Default 128 MiB.
+	RecoveryBytes int64
 	// RecvBuffers is the number of receive buffers of a shard, 64 KiB each, a
 	// power of two up to 4096. Default 256.
 	RecvBuffers int
@@ -168,6 +171,7 @@ func (c *Config) validate() error {
 		{"files", int64(c.Files), minFiles, maxFiles},
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
+		{"memory of a start in bytes", c.RecoveryBytes, 0, math.MaxInt64},
 		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},
 		{"scrub rate in bytes a second", c.ScrubRate, 0, maxScrubRate},
 		{"scrub interval in milliseconds", c.ScrubInterval.Milliseconds(), 1, math.MaxInt64},

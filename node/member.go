@@ -135,7 +135,7 @@ func (s *member) recover() error {
 	var err error
 	n.rec, err = recovery.Recover(s.drv, recovery.Options{
 		Dir: n.cfg.Dir, Shards: n.cfg.Shards, Slots: n.cfg.Slots,
-		Catalog: broker.CatalogConfig(), Topics: n.topics,
+		Catalog: broker.CatalogConfig(), Topics: n.topics, Keep: n.cfg.RecoveryBytes,
 		Report: s.report,
 	})
 	return err

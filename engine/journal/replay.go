@@ -157,14 +157,22 @@ type walk struct {
 // Revisit hands the entries that a Scan of region has found to another visitor,
 // without searching again. Nothing may have been written since.
 func (s *Scanner) Revisit(region Region, res *Result, visit Visitor) error {
+	return s.RevisitFrom(region, res, 0, visit)
+}
+
+// RevisitFrom is Revisit for the rounds from LSN from on.
+func (s *Scanner) RevisitFrom(region Region, res *Result, from uint64, visit Visitor) error {
 	a := &res.Anchor
 	s.win.open(region, a.Size)
 	w := &walk{s: s, win: &s.win, ring: ring{end: a.Size}, res: &Result{Anchor: *a}, visit: visit}
-	return first(w.revisit(res), s.win.settle())
+	return first(w.revisit(res, from), s.win.settle())
 }
 
-func (w *walk) revisit(res *Result) error {
+func (w *walk) revisit(res *Result, from uint64) error {
 	for _, l := range res.rounds {
+		if l.lsn < from {
+			continue
+		}
 		h, flaw, err := w.header(l.pos)
 		if err = first(err, flaw); err != nil {
 			return err

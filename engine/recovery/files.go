@@ -56,6 +56,9 @@ func (r *recovery) tryAll(ops []aio.FileOp) (*group, error) {
 
 // closeFiles makes the open segment files durable and closes them.
 func (r *recovery) closeFiles() error {
+	if err := r.writer.settle(); err != nil {
+		return err
+	}
 	files := r.complete
 	for _, p := range r.sorted() {
 		if p.open {

@@ -54,6 +54,9 @@ type Options struct {
 	// Catalog is the configuration of the catalog's partition.
 	Catalog layout.PartitionConfig
 	Topics  Topics
+	// Keep is the memory, in bytes, for what is read of the journals and has to be
+	// looked at twice; what has no room is read twice. Default 128 MiB.
+	Keep int64
 	// Report tells an operator, in one line, of what was found and done.
 	Report func(format string, args ...any)
 }
@@ -119,6 +122,9 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 	if r.opts.Slots == 0 {
 		r.opts.Slots = checkpoint.DefaultSlots
 	}
+	if r.opts.Keep == 0 {
+		r.opts.Keep = defaultKeep
+	}
 	if r.opts.Report == nil {
 		r.opts.Report = func(string, ...any) {}
 	}
@@ -155,8 +161,10 @@ type recovery struct {
 	opts      Options
 	out       Recovered
 	locked    bool
-	buf       []byte // aligned memory for whole blocks
+	writer    writer
 	scanner   *journal.Scanner
+	slab      slab
+	kept      int64 // memory for what is kept of journals, bytes
 	journals  []*journalFile
 	ckpts     map[int]*shardCheckpoint
 	parts     map[layout.Key]*replayed
@@ -169,15 +177,8 @@ type recovery struct {
 	unlost    bool             // the machine has been up since: written data is there
 }
 
-// replayBufferBytes is the memory through which segments are written.
-const replayBufferBytes = 1 << 20
-
-// replayBudget is how many bytes wait before they are written, keepPending how much
-// memory a partition keeps after that.
-const (
-	replayBudget = 64 << 20
-	keepPending  = 64 << 10
-)
+// replayBudget is how many bytes wait before they are written.
+const replayBudget = 64 << 20
 
 func (r *recovery) path(name string) string { return filepath.Join(r.opts.Dir, name) }
 
@@ -198,7 +199,7 @@ func (r *recovery) lockDir() error {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
 	r.out.Identity = stat.FS
-	if r.buf, err = r.d.Alloc(replayBufferBytes); err != nil {
+	if err = r.writer.open(r.d); err != nil {
 		return err
 	}
 	r.scanner, err = journal.NewScanner(r.d)

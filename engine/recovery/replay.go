@@ -44,8 +44,9 @@ type replayed struct {
 	exists  bool // the directory does
 	touched bool
 
-	head    []byte // content of the partial block before seg.Size, from a tail entry
-	pending []byte // bytes that follow seg.Size
+	head    []byte   // content of the partial block before seg.Size, from a tail entry
+	pending [][]byte // batches that follow seg.Size
+	waiting int64    // their bytes
 }
 
 func newReplayed(k layout.Key, rec *checkpoint.Partition) *replayed {
@@ -63,6 +64,7 @@ type journalFile struct {
 	result  *journal.Result
 	terms   []uint32 // terms that occur in it
 	catalog bool     // entries of the catalog do
+	kept    kept
 }
 
 // scanJournals reads every journal once, checks it, and learns which terms it
@@ -101,11 +103,12 @@ func (r *recovery) scanJournal(shard int) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	j := &journalFile{shard: shard, region: region}
-	j.result, err = r.scanner.Scan(region, func(_ *journal.Header, e *journal.Entry, _ []byte) error {
+	j.result, err = r.scanner.Scan(region, func(h *journal.Header, e *journal.Entry, body []byte) error {
 		if !slices.Contains(j.terms, e.Term) {
 			j.terms = append(j.terms, e.Term)
 		}
 		j.catalog = j.catalog || e.Topic == layout.CatalogTopic
+		r.keep(j, h, e, body)
 		return nil
 	})
 	if err != nil {
@@ -192,7 +195,13 @@ func (r *recovery) replayRest() error {
 			return err
 		}
 	}
-	return r.replay(false)
+	if err := r.replay(false); err != nil {
+		return err
+	}
+	for _, j := range r.journals {
+		j.kept = kept{}
+	}
+	return nil
 }
 
 // unknown is the error for a topic of which there is data and no record.
@@ -207,10 +216,8 @@ func (r *recovery) replay(catalog bool) error {
 			if !slices.Contains(j.terms, term) || catalog && !j.catalog {
 				continue
 			}
-			err := r.scanner.Revisit(j.region, j.result, func(h *journal.Header, e *journal.Entry, body []byte) error {
-				if e.Term != term || catalog != (e.Topic == layout.CatalogTopic) {
-					return nil
-				}
+			wanted := func(e *journal.Entry) bool { return e.Term == term && catalog == (e.Topic == layout.CatalogTopic) }
+			err := r.visit(j, wanted, func(h *journal.Header, e *journal.Entry, body []byte) error {
 				return r.apply(j, h, e, body)
 			})
 			if err != nil {
@@ -230,6 +237,10 @@ func (r *recovery) apply(j *journalFile, h *journal.Header, e *journal.Entry, bo
 	switch e.Kind {
 	case journal.KindBatch:
 		p.shard, p.heard, p.heardLSN = j.shard, j, h.LSN
+		if body == nil {
+			r.out.Stats.Skipped++
+			return nil
+		}
 		return r.applyBatch(p, h, e, body)
 	case journal.KindTail:
 		p.applyTail(e, body)
@@ -308,7 +319,8 @@ func (r *recovery) applyBatch(p *replayed, round *journal.Header, e *journal.Ent
 	if last, ok := p.rec.Epochs.Last(); !ok || last.Epoch < h.LeaderEpoch {
 		p.rec.Epochs.Begin(h.LeaderEpoch, h.BaseOffset, checkpoint.ReasonStart)
 	}
-	p.pending = append(p.pending, body...)
+	p.pending = append(p.pending, body)
+	p.waiting += int64(len(body))
 	p.next = last + 1
 	r.noteProducer(p, &h, round.AppendTime)
 	p.rec.MaxTimestamp = max(p.rec.MaxTimestamp, h.MaxTimestamp)
@@ -324,7 +336,7 @@ func (r *recovery) applyBatch(p *replayed, round *journal.Header, e *journal.Ent
 // roll begins a new segment where the first life did: at a base for which there is
 // a file, or where the limit asks for it.
 func (r *recovery) roll(p *replayed, h *batch.Header) error {
-	size := p.seg.Size + int64(len(p.pending))
+	size := p.seg.Size + p.waiting
 	_, exists := p.find(h.BaseOffset)
 	if p.has && !exists && !p.info.Config.MustRoll(p.seg.Base, size, int64(h.Size()), h) {
 		return nil
@@ -437,67 +449,4 @@ func (r *recovery) openFile(p *replayed) error {
 	p.noteFile()
 	r.openFiles++
 	return nil
-}
-
-// flushAll writes the pending bytes of every partition.
-func (r *recovery) flushAll() error {
-	for _, p := range r.sorted() {
-		if err := r.flushPending(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flushPending writes a partition's pending bytes, whole blocks at a time; the
-// rest of the last block is zeros.
-func (r *recovery) flushPending(p *replayed) error {
-	if len(p.pending) == 0 {
-		return nil
-	}
-	if err := r.openFile(p); err != nil {
-		return err
-	}
-	block := p.seg.Size &^ (aio.BlockSize - 1)
-	n := int(p.seg.Size - block)
-	if n > 0 {
-		if err := r.oldHead(p, block, n); err != nil {
-			return err
-		}
-	}
-	rest := p.pending
-	for len(rest) > 0 {
-		m := copy(r.buf[n:], rest)
-		rest = rest[m:]
-		end := int((int64(n+m) + aio.BlockSize - 1) &^ (aio.BlockSize - 1))
-		clear(r.buf[n+m : end])
-		if err := aio.WriteAt(r.d, p.file, r.buf[:end], block, 0); err != nil {
-			return err
-		}
-		block += int64(end)
-		n = 0
-	}
-	p.seg.Size += int64(len(p.pending))
-	p.seg.Allocated = max(p.seg.Allocated, block)
-	p.noteFile()
-	r.pending -= int64(len(p.pending))
-	p.pending, p.head = p.pending[:0], nil
-	if cap(p.pending) > keepPending {
-		p.pending = nil // or every partition would keep its largest
-	}
-	return nil
-}
-
-// oldHead puts the n bytes before the partition's end into the buffer: from a tail
-// entry if there is one, else from the file.
-func (r *recovery) oldHead(p *replayed, block int64, n int) error {
-	if len(p.head) == n {
-		copy(r.buf, p.head)
-		return nil
-	}
-	got, err := aio.ReadAt(r.d, p.file, r.buf[:aio.BlockSize], block)
-	if err == nil && got < n {
-		err = &layout.CorruptError{Path: p.dir, Pos: block, Offset: -1, Expected: fmt.Sprintf("%d bytes", n), Found: fmt.Sprintf("%d bytes", got)}
-	}
-	return err
 }

@@ -135,6 +135,7 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 	r.cfg = node.Config{
 		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
 		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16, IndexBytes: 256 << 10,
+		RecoveryBytes: []int64{0, 1, 64 << 10}[seed%3],
 	}
 	r.resize()
 	r.reader = r.newLink(nil)
