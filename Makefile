@@ -18,6 +18,7 @@ CYCLES   ?= 300
 IMAGES   ?= 100
 SEEDS    ?= 1000
 SEED     ?=
+SUBSETS  ?= 128
 FUZZTIME ?= 30s
 ROUNDS   ?= 2000x
 BENCH    ?=
@@ -33,7 +34,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim crash powercut bench clean
+.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut bench clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -102,6 +103,9 @@ fuzz-smoke: ## run every fuzz target for ROUNDS (2000x) inputs each
 
 sim: ## run nodes in simulated machines: SEEDS (1000) of them, or one SEED=
 	go test -count=1 -run 'TestSim$$' -timeout 120m -v ./test/sim -sim.seeds=$(SEEDS) $(if $(SEED),-sim.seed=$(SEED))
+
+images: ## make all that a crash can leave, or SUBSETS (128) images at each step of a workload, and start from each; SEED=
+	go test -count=1 -run 'TestImages$$' -timeout 300m -v ./test/images -images.subsets=$(SUBSETS) -images.seed=$(or $(SEED),1)
 
 crash: ## kill a broker under load and restart it, CYCLES (300) times
 	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES)

@@ -17,37 +17,40 @@ var variants = []struct {
 	// args are of the simulator, to come to the point. Where they begin with a package
 	// its tests have to notice: what a ghost round brings back was sent and not
 	// acknowledged, so that a history allows it nearly always.
-	args    []string
+	args []string
+	// images says that the enumeration of crash images has to notice too. It knows no
+	// faults and no damage.
+	images  bool
 	changes []Change
 }{
-	{"acknowledge before flush", nil, []Change{
+	{"acknowledge before flush", nil, true, []Change{
 		{"engine/progress.go", "\tcase r.lsn <= flushed:\n", "\tcase r.lsn > 0:\n"},
 	}},
-	{"DSYNC taken for a flush of what was written before", nil, []Change{
+	{"DSYNC taken for a flush of what was written before", nil, true, []Change{
 		{"engine/journal/submit.go", " && j.flush.plain <= j.flight.flushed {", " {"},
 		{"engine/journal/progress.go", "\t\t\tif f.flushed != r.prev {", "\t\t\tif r == nil {"},
 	}},
-	{"retry of a failed flush", []string{"-sim.fault=0"}, []Change{
+	{"retry of a failed flush", []string{"-sim.fault=0"}, false, []Change{
 		{"engine/journal/progress.go", "\t\tj.fail(&FlushError{LSN: f.cover, Err: op.Err})\n",
 			"\t\tf.busy = true\n\t\tj.region.Flush(&f.op)\n\t\treturn\n"},
 	}},
-	{"truncate at the first bad CRC", []string{"-sim.rot"}, []Change{
+	{"truncate at the first bad CRC", []string{"-sim.rot"}, false, []Change{
 		{"engine/journal/replay_search.go", "\tif w.proven <= w.cur.lsn {", "\tif w.proven >= 0 {"},
 		{"engine/journal/replay.go", "\tif flaw != nil && h.LSN > w.proven {", "\tif flaw != nil {"},
 		{"engine/journal/replay.go", "\t\tif h.LSN > w.proven {\n\t\t\tw.drop(h, flaw)", "\t\tif h != nil {\n\t\t\tw.drop(h, flaw)"},
 	}},
-	{"no directory fsync", nil, []Change{
+	{"no directory fsync", nil, true, []Change{
 		{"engine/aio/fileop.go", "\t\top.Err = fs.SyncDir(op.Path)\n", "\t\top.Err = nil\n"},
 	}},
-	{"no flush after replay", nil, []Change{
+	{"no flush after replay", nil, true, []Change{
 		{"engine/recovery/files.go", "\tif err := r.doAll(sync); err != nil {", "\tif err := r.doAll(nil); err != nil {"},
 	}},
-	{"ghost round accepted", []string{"github.com/mqd-broker/mqd/engine/journal"}, []Change{
+	{"ghost round accepted", []string{"github.com/mqd-broker/mqd/engine/journal"}, false, []Change{
 		{"engine/journal/replay.go", "\tcase h.PrevCRC != c.crc:", "\tcase h == nil:"},
 		{"engine/journal/replay.go", "\tcase c.incarnation != 0 && h.first() != (h.Incarnation > c.incarnation),\n\t\th.Incarnation < c.incarnation, w.lives.ghost(h):",
 			"\tcase c == nil:"},
 	}},
-	{"journals of a larger shard count ignored", nil, []Change{
+	{"journals of a larger shard count ignored", nil, true, []Change{
 		{"engine/recovery/replay.go", "\t\tif !ok {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)",
 			"\t\tif !ok || shard >= r.opts.Shards {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)"},
 	}},
@@ -64,18 +67,27 @@ func TestBrokenBrokersAreNoticed(t *testing.T) {
 	}
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			args := []string{"test", "-overlay", Overlay(t, v.changes...), "-count=1"}
+			overlay := Overlay(t, v.changes...)
+			args := []string{"test", "-overlay", overlay, "-count=1"}
 			if len(v.args) == 0 || v.args[0][0] == '-' {
 				args = append(args, "-run", "TestSim$", "github.com/mqd-broker/mqd/test/sim", "-sim.seeds=999", "-sim.for="+limit.String())
 			}
-			args = append(args, v.args...)
-			began := time.Now()
-			out, err := exec.Command("go", args...).CombinedOutput()
-			line := objection.Find(out)
-			if err == nil || line == nil {
-				t.Fatalf("nothing was objected to, or it could not be built: %v\n%.4000s", err, out)
+			noticed(t, append(args, v.args...))
+			if v.images {
+				noticed(t, []string{"test", "-overlay", overlay, "-count=1", "-run", "TestImages$", "github.com/mqd-broker/mqd/test/images"})
 			}
-			t.Logf("after %v: %.300s", time.Since(began).Round(time.Second), line)
 		})
 	}
+}
+
+// noticed runs a test of a broken broker.
+func noticed(t *testing.T, args []string) {
+	t.Helper()
+	began := time.Now()
+	out, err := exec.Command("go", args...).CombinedOutput()
+	line := objection.Find(out)
+	if err == nil || line == nil {
+		t.Fatalf("nothing was objected to, or it could not be built: %v\n%.4000s", err, out)
+	}
+	t.Logf("after %v: %.300s", time.Since(began).Round(time.Second), line)
 }

@@ -70,8 +70,14 @@ type Image struct {
 	killed bool
 }
 
-// Sum is a hash of what there is to read; see [disk.Tree.Sum].
-func (i *Image) Sum() uint64 { return i.disk.Sum() }
+// Sum is a hash of all that a start can know of the image: what there is to read, and
+// whether the machine was restarted. It is good in one process, for images of one world.
+func (i *Image) Sum() uint64 {
+	if !i.killed {
+		return i.disk.Sum()
+	}
+	return mix(i.disk.Sum() ^ mix(i.mounts))
+}
 
 // World is a world whose machine has the image as its disk, after a restart unless
 // only its processes had ended. o.Capacity means nothing.
