@@ -21,7 +21,14 @@ const (
 	AlterTopic Kind = 2
 	// DeleteTopic removes a topic and leaves a tombstone.
 	DeleteTopic Kind = 3
+	// AllocateProducers takes the next producer ids, so that nobody else gets them.
+	AllocateProducers Kind = 5
+
+	lastKind = AllocateProducers
 )
+
+// MaxProducers bounds the ids that a command takes.
+const MaxProducers = 1 << 20
 
 // String is the kind's name.
 func (k Kind) String() string {
@@ -32,14 +39,19 @@ func (k Kind) String() string {
 		return "alter topic"
 	case DeleteTopic:
 		return "delete topic"
+	case AllocateProducers:
+		return "allocate producers"
 	}
 	return "unknown command"
 }
 
+// known reports whether the program knows the kind.
+func (k Kind) known() bool { return k >= CreateTopic && k <= DeleteTopic || k == AllocateProducers }
+
 // Command is a change of the catalog.
 type Command struct {
 	Kind Kind
-	ID   TopicID
+	ID   TopicID // of the topic; none with AllocateProducers
 
 	// Of CreateTopic.
 	Name       string
@@ -49,6 +61,10 @@ type Command struct {
 	// Changes are the settings of the new topic, all Set, or those that
 	// AlterTopic changes, at least one. They are in order of key.
 	Changes []Change
+
+	// Of AllocateProducers: the first id, and how many, 1 to MaxProducers.
+	First int64
+	Count uint32
 }
 
 // The layout of a record: a head, then what its kind says.
@@ -79,6 +95,10 @@ var (
 // [State.Check] accepts.
 func (c *Command) Append(dst []byte) []byte {
 	dst = append(dst, byte(c.Kind), recordVersion, 0, 0)
+	if c.Kind == AllocateProducers {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(c.First))
+		return binary.BigEndian.AppendUint32(dst, c.Count)
+	}
 	dst = append(dst, c.ID[:]...)
 	switch c.Kind {
 	case CreateTopic:
@@ -124,14 +144,14 @@ func Decode(record []byte) (Command, error) {
 	if cur.err != nil {
 		return Command{}, cur.err
 	}
-	if kind < CreateTopic || kind > DeleteTopic || version != recordVersion {
+	if !kind.known() || version != recordVersion {
 		switch {
 		case flags&flagSkip != 0:
 			return Command{}, nil
 		case kind == 0 || version == 0:
 			cur.fail(ErrDamaged, "kind and version", atKind, 1, int64(min(uint8(kind), version)))
-		case kind > DeleteTopic:
-			cur.fail(ErrUnsupported, "kind", atKind, int64(DeleteTopic), int64(kind))
+		case !kind.known():
+			cur.fail(ErrUnsupported, "kind", atKind, int64(lastKind), int64(kind))
 		default:
 			cur.fail(ErrUnsupported, "version", atVersion, recordVersion, int64(version))
 		}
@@ -140,8 +160,13 @@ func Decode(record []byte) (Command, error) {
 	if flags != 0 {
 		cur.fail(ErrDamaged, "flags", atFlags, 0, int64(flags))
 	}
-	c := Command{Kind: kind, ID: cur.id("topic id")}
+	c := Command{Kind: kind}
+	if kind != AllocateProducers {
+		c.ID = cur.id("topic id")
+	}
 	switch kind {
+	case AllocateProducers:
+		cur.allocation(&c)
 	case CreateTopic:
 		at := cur.p
 		c.Partitions, c.Created = cur.u32("partitions"), cur.i64("created")
@@ -159,6 +184,18 @@ func Decode(record []byte) (Command, error) {
 		return Command{}, err
 	}
 	return c, nil
+}
+
+// allocation reads which producer ids a command takes.
+func (c *cursor) allocation(cmd *Command) {
+	at := c.p
+	cmd.First, cmd.Count = c.i64("first id"), c.u32("count")
+	if cmd.First < 0 || cmd.First > 1<<63-1-MaxProducers {
+		c.fail(ErrDamaged, "first id", at, 0, cmd.First)
+	}
+	if cmd.Count < 1 || cmd.Count > MaxProducers {
+		c.fail(ErrDamaged, "count", at+8, MaxProducers, int64(cmd.Count))
+	}
 }
 
 // changes reads a list of settings. What a setting may be is part of the format.

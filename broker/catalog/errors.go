@@ -18,6 +18,8 @@ var (
 	ErrTopicExists = errors.New("topic exists")
 	// ErrUnknownTopic: no topic has this id.
 	ErrUnknownTopic = errors.New("unknown topic")
+	// ErrProducers: producer ids are not the next ones.
+	ErrProducers = errors.New("producer ids out of order")
 )
 
 // What stored bytes are refused with.

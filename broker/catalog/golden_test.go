@@ -38,7 +38,8 @@ var goldenCommands = map[string]Command{
 			{Key: KeyTimestampType, Action: Set, Value: int64(LogAppendTime)},
 		},
 	},
-	"delete": {Kind: DeleteTopic, ID: id(2)},
+	"delete":    {Kind: DeleteTopic, ID: id(2)},
+	"producers": {Kind: AllocateProducers, First: 0, Count: 1000},
 }
 
 // goldenState is what the golden commands make, with one more topic.
@@ -46,7 +47,7 @@ func goldenState(t testing.TB) *State {
 	t.Helper()
 	s := New()
 	more := Command{Kind: CreateTopic, ID: id(3), Name: "zebra", Partitions: 3, Created: 1}
-	for i, name := range []string{"create", "create-defaults", "alter", "delete", ""} {
+	for i, name := range []string{"create", "create-defaults", "alter", "delete", "", "producers"} {
 		c, ok := goldenCommands[name]
 		if !ok {
 			c = more
@@ -92,7 +93,7 @@ func TestRecordsAreTheGoldenBytes(t *testing.T) {
 func TestASnapshotIsTheGoldenBytes(t *testing.T) {
 	s := goldenState(t)
 	b := s.Snapshot().Append(nil, goldenNode)
-	golden(t, "snapshot-v1.bin", b)
+	golden(t, "snapshot-v2.bin", b)
 	back, node, err := DecodeSnapshot(b)
 	if err != nil {
 		t.Fatal(err)
@@ -102,5 +103,22 @@ func TestASnapshotIsTheGoldenBytes(t *testing.T) {
 	}
 	if !reflect.DeepEqual(back, s) {
 		t.Errorf("got %+v, want %+v", back, s)
+	}
+}
+
+// What the first version wrote is read: it has everything but producer ids.
+func TestASnapshotOfTheFirstVersionIsRead(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "golden", "snapshot-v1.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, _, err := DecodeSnapshot(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := goldenState(t)
+	if back.Next() != want.Next()-1 || len(back.Image().Topics()) != len(want.Image().Topics()) ||
+		!reflect.DeepEqual(back.Tombstones(), want.Tombstones()) || back.NextProducer() != 0 {
+		t.Errorf("got %+v, want %+v without producers", back, want)
 	}
 }

@@ -7,10 +7,11 @@ import (
 )
 
 // The layout of a snapshot: a header, the topics in order of name, the tombstones
-// in order of offset, a checksum.
+// in order of offset, the next producer id, a checksum. Version 1, which is read, has
+// no producer id.
 const (
 	snapshotMagic   = "MQDK"
-	snapshotVersion = 1
+	snapshotVersion = 2
 
 	atSnapMagic      = 0  // 4 bytes
 	atSnapVersion    = 4  // u16
@@ -56,11 +57,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type Snapshot struct {
 	image      *Image
 	tombstones []Tombstone
+	producers  int64
 }
 
 // Snapshot takes the state as it is now, without copying.
 func (s *State) Snapshot() Snapshot {
-	return Snapshot{image: s.image, tombstones: s.tombstones[:len(s.tombstones):len(s.tombstones)]}
+	return Snapshot{image: s.image, tombstones: s.tombstones[:len(s.tombstones):len(s.tombstones)], producers: s.producers}
 }
 
 // Next is the offset of the first command that the snapshot does not hold.
@@ -90,6 +92,7 @@ func (z Snapshot) Append(dst []byte, node [16]byte) []byte {
 		dst = be.AppendUint64(dst, uint64(t.Offset))
 		dst = appendName(dst, t.Name)
 	}
+	dst = be.AppendUint64(dst, uint64(z.producers))
 	h := dst[start:]
 	copy(h[atSnapMagic:], snapshotMagic)
 	be.PutUint16(h[atSnapVersion:], snapshotVersion)
@@ -116,6 +119,11 @@ func DecodeSnapshot(b []byte) (*State, [16]byte, error) {
 	}
 	s := &State{image: newImage(next, list)}
 	s.tombstones = c.snapshotTombstones(tombstones, s.image)
+	if at := c.p; binary.BigEndian.Uint16(b[atSnapVersion:]) > 1 {
+		if s.producers = c.i64("next producer id"); s.producers < 0 {
+			c.fail(ErrDamaged, "next producer id", at, 0, s.producers)
+		}
+	}
 	if err := c.end(); err != nil {
 		return nil, node, err
 	}
@@ -138,7 +146,7 @@ func (c *cursor) snapshotHeader() (topics, tombstones uint32, next int64, node [
 		c.fail(ErrDamaged, "header crc", atSnapHeaderCRC, int64(stored), int64(sum))
 		return
 	}
-	if v := be.Uint16(h[atSnapVersion:]); v != snapshotVersion {
+	if v := be.Uint16(h[atSnapVersion:]); v < 1 || v > snapshotVersion {
 		c.fail(ErrUnsupported, "version", atSnapVersion, snapshotVersion, int64(v))
 	}
 	if f := be.Uint64(h[atSnapFeatures:]); f != 0 {

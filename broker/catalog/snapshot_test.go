@@ -68,6 +68,7 @@ func TestASnapshotThatContradictsItselfIsDamaged(t *testing.T) {
 		"a tombstone to come":    {image: &Image{version: 5}, tombstones: []Tombstone{{id(1), "a", 5}}},
 		"tombstones in a mess":   {image: &Image{version: 5}, tombstones: []Tombstone{{id(1), "a", 3}, {id(2), "b", 3}}},
 		"one topic twice dead":   {image: &Image{version: 5}, tombstones: []Tombstone{{id(1), "a", 2}, {id(1), "b", 3}}},
+		"a negative producer":    {image: &Image{version: 5}, producers: -1},
 		"a topic dead and alive": {image: &Image{version: 5, topics: []*Topic{topic(1, "a")}}, tombstones: []Tombstone{{id(1), "a", 2}}},
 	} {
 		if _, _, err := DecodeSnapshot(z.Append(nil, goldenNode)); !errors.Is(err, ErrDamaged) {
@@ -101,6 +102,9 @@ func FuzzDecodeSnapshot(f *testing.F) {
 				t.Fatalf("an error of no kind: %v", err)
 			}
 			return
+		}
+		if b[atSnapVersion+1] != snapshotVersion {
+			return // what is written again is of this version
 		}
 		if again := s.Snapshot().Append(nil, node); string(again) != string(b) {
 			t.Fatalf("%x is written again as %x", b, again)

@@ -21,6 +21,7 @@ type State struct {
 	// tombstones are in order of offset. The slice is only appended to or
 	// replaced, because snapshots share it.
 	tombstones []Tombstone
+	producers  int64 // the next producer id that nobody has
 }
 
 // New returns an empty state: the next command has offset 0.
@@ -35,6 +36,9 @@ func (s *State) Image() *Image { return s.image }
 // Tombstones are those that have not been forgotten, in order of offset. The slice
 // must not be changed.
 func (s *State) Tombstones() []Tombstone { return s.tombstones }
+
+// NextProducer is the first producer id that has not been taken.
+func (s *State) NextProducer() int64 { return s.producers }
 
 // Deleted finds the tombstone of a topic.
 func (s *State) Deleted(id TopicID) (Tombstone, bool) {
@@ -78,7 +82,8 @@ func (s *State) Apply(offset int64, record []byte) error {
 }
 
 // Check reports whether c can be applied now. The errors are [ErrInvalidTopic],
-// [ErrInvalidPartitions], [ErrInvalidConfig], [ErrTopicExists], [ErrUnknownTopic].
+// [ErrInvalidPartitions], [ErrInvalidConfig], [ErrTopicExists], [ErrUnknownTopic],
+// [ErrProducers].
 func (s *State) Check(c *Command) error {
 	switch c.Kind {
 	case CreateTopic:
@@ -89,6 +94,10 @@ func (s *State) Check(c *Command) error {
 		}
 		if c.Kind == AlterTopic && len(c.Changes) == 0 {
 			return fmt.Errorf("%w: nothing to change", ErrInvalidConfig)
+		}
+	case AllocateProducers:
+		if c.First != s.producers {
+			return fmt.Errorf("%w: from %d on, expected from %d on", ErrProducers, c.First, s.producers)
 		}
 	}
 	return nil
@@ -134,6 +143,8 @@ func (s *State) change(c *Command, offset int64) {
 	case DeleteTopic:
 		gone = s.image.ByID(c.ID)
 		s.tombstones = append(s.tombstones, Tombstone{ID: c.ID, Name: gone.Name, Offset: offset})
+	case AllocateProducers:
+		s.producers += int64(c.Count)
 	}
 	s.image = s.image.with(offset+1, gone, come)
 }

@@ -65,6 +65,7 @@ func TestACommandThatContradictsTheStateChangesNothing(t *testing.T) {
 		"an id of a dead topic": {create(2, "c"), ErrTopicExists},
 		"an id of zeros":        {Command{Kind: CreateTopic, Name: "c", Partitions: 1}, ErrInvalidTopic},
 		"alter of nothing":      {Command{Kind: AlterTopic, ID: id(9), Changes: []Change{{KeyDurability, Unset, 0}}}, ErrUnknownTopic},
+		"producers again":       {Command{Kind: AllocateProducers, First: 3, Count: 1}, ErrProducers},
 		"delete of nothing":     {Command{Kind: DeleteTopic, ID: id(9)}, ErrUnknownTopic},
 		"delete of the dead":    {Command{Kind: DeleteTopic, ID: id(2)}, ErrUnknownTopic},
 	} {
@@ -255,4 +256,22 @@ func TestTheStateIsThatOfANaiveModel(t *testing.T) {
 			m.compare(t, s)
 		}
 	})
+}
+
+func TestProducerIDsAreTakenOnce(t *testing.T) {
+	s := New()
+	for want := int64(0); want < 3000; want += 1000 {
+		if s.NextProducer() != want {
+			t.Fatalf("next id %d, want %d", s.NextProducer(), want)
+		}
+		mustApply(t, s, Command{Kind: AllocateProducers, First: want, Count: 1000})
+	}
+	again := Command{Kind: AllocateProducers, First: 1000, Count: 1000}
+	if err := s.Apply(s.Next(), again.Append(nil)); !errors.Is(err, ErrProducers) {
+		t.Fatalf("ids that are taken: %v", err)
+	}
+	back, _, err := DecodeSnapshot(s.Snapshot().Append(nil, goldenNode))
+	if err != nil || back.NextProducer() != 3000 {
+		t.Fatalf("after a snapshot: next id %d, %v", back.NextProducer(), err)
+	}
 }
