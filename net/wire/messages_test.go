@@ -78,7 +78,17 @@ func connectionMessages() []message {
 }
 
 func dataMessages() []message {
+	type none = struct{}
 	return []message{
+		kind("producer_init_request", OpProducerInit, 0, none{},
+			func(dst []byte, corr uint32, _ none) []byte { return AppendProducerInitRequest(dst, corr) },
+			func(b []byte) (none, error) { return none{}, DecodeProducerInitRequest(b) }),
+		kind("producer_init_response", OpProducerInit, FlagResponse, ProducerInitResponse{
+			Producer: 0x0102030405060708, Epoch: 0x0a0b,
+		}, AppendProducerInitResponse, DecodeProducerInitResponse),
+		kind("producer_init_response_error", OpProducerInit, FlagResponse, ProducerInitResponse{
+			Code: CodeBackpressure, Producer: -1, Epoch: -1, Message: "disk full",
+		}, AppendProducerInitResponse, DecodeProducerInitResponse),
 		kind("produce_request", OpProduce, 0, ProduceRequest{
 			Topic: sampleID(0x10), Partition: 7, MinClass: ClassWritten, Encoding: EncodingPlain, Ack: AckNone,
 			Batch: []byte("a batch"),

@@ -6,7 +6,7 @@ import "strconv"
 type Op uint8
 
 // The operations. 7 to 15 are reserved for groups, 20 to 31 for further
-// administration, 32 and above for transactions, check-back, delay and cancel.
+// administration, 33 and above for transactions, check-back, delay and cancel.
 const (
 	OpHello         Op = 1
 	OpPing          Op = 2
@@ -18,6 +18,7 @@ const (
 	OpTopicAlter    Op = 17
 	OpTopicDelete   Op = 18
 	OpTopicDescribe Op = 19
+	OpProducerInit  Op = 32
 )
 
 // opInfo is one row of the op table: the name and the range of versions whose
@@ -38,6 +39,7 @@ var opTable = [...]opInfo{
 	OpTopicAlter:    {"topic-alter", 1, 1},
 	OpTopicDelete:   {"topic-delete", 1, 1},
 	OpTopicDescribe: {"topic-describe", 1, 1},
+	OpProducerInit:  {"producer-init", 1, 1},
 }
 
 // Versions is the range of versions of o that this package decodes; ok is
