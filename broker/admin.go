@@ -22,9 +22,11 @@ const (
 	DeleteTopic
 	// DescribeTopic reports the state of topic Name and of its partitions.
 	DescribeTopic
+	// NewProducer gives out a producer id that nobody else has or ever had.
+	NewProducer
 )
 
-// Admin is a request about one topic. The caller owns it; it belongs to the
+// Admin is a request about one topic, or for a producer id. The caller owns it; it belongs to the
 // broker from [Shard.Admin] until AdminDone. It may allocate.
 type Admin struct {
 	// Request.
@@ -49,6 +51,8 @@ type Admin struct {
 	Topic *catalog.Topic
 	// Infos are the partitions by number; DescribeTopic only.
 	Infos []PartitionInfo
+	// Producer is the id; NewProducer only, else or with a code -1.
+	Producer int64
 
 	adminState
 }
@@ -88,7 +92,7 @@ type adminState struct {
 // Admin creates, alters, deletes or describes a topic. r.Owner hears of the outcome
 // once.
 func (b *Shard) Admin(r *Admin) {
-	r.Code, r.Message, r.Topic, r.Infos = OK, "", nil, nil
+	r.Code, r.Message, r.Topic, r.Infos, r.Producer = OK, "", nil, nil, -1
 	r.origin = b
 	b.inFlight++
 	if r.Kind == DescribeTopic {

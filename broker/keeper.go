@@ -27,6 +27,8 @@ type keeper struct {
 	steps   []step
 	unseen  int // steps that the answer waits for
 
+	producers producerIDs
+
 	snapshots snapshots
 	cleaner   cleaner
 }
@@ -90,7 +92,11 @@ func (k *keeper) begin(r *Admin) {
 		k.answer()
 		return
 	}
-	if r.Kind == CreateTopic && k.b.store.DiskFull() {
+	if r.Kind == NewProducer && k.producers.give(r) {
+		k.answer()
+		return
+	}
+	if (r.Kind == CreateTopic || r.Kind == NewProducer) && k.b.store.DiskFull() {
 		r.refuse(Busy, helpDiskFull)
 		k.answer()
 		return
@@ -116,8 +122,11 @@ func (k *keeper) begin(r *Admin) {
 func (k *keeper) commandOf(r *Admin) (catalog.Command, error) {
 	o, m := &k.b.node.opts, k.state.Image()
 	limits := catalog.Limits{Partitions: o.MaxTopicPartitions, MaxMessageBytes: int64(o.MaxBatch)}
-	if r.Kind == CreateTopic {
+	switch r.Kind {
+	case CreateTopic:
 		return k.createCommand(r, limits)
+	case NewProducer:
+		return catalog.Command{Kind: catalog.AllocateProducers, First: k.state.NextProducer(), Count: producerBlock}, nil
 	}
 	t := m.ByName(r.Name)
 	if t == nil {
@@ -204,6 +213,11 @@ func (k *keeper) Produced(p *Produce) {
 	k.b.node.image.Store(k.state.Image())
 	k.snapshots.applied()
 	switch k.command.Kind {
+	case catalog.AllocateProducers:
+		k.producers = producerIDs{next: k.command.First, end: k.state.NextProducer()}
+		k.producers.give(r)
+		k.answer()
+		k.next()
 	case catalog.CreateTopic:
 		r.Topic = k.state.Image().ByID(k.command.ID)
 		k.answer()

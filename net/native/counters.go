@@ -43,7 +43,7 @@ var CounterTable = [numCounters]CounterInfo{
 	{Produces, "native_produce_requests_total", "produce requests"},
 	{Fetches, "native_fetch_requests_total", "fetch requests"},
 	{OffsetLookups, "native_list_offsets_requests_total", "list-offsets requests"},
-	{TopicRequests, "native_topic_requests_total", "requests to create, alter, delete and describe topics"},
+	{TopicRequests, "native_topic_requests_total", "requests to create, alter, delete and describe topics, and for producer ids"},
 	{Refusals, "native_refusals_total", "frames answered with an error response: malformed, unknown, or refused as they are"},
 	{Failures, "native_failures_total", "requests answered with a code other than None"},
 	{HandOvers, "native_hand_overs_total", "connections that asked for another shard in hello"},

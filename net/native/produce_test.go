@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
@@ -326,6 +327,55 @@ func TestARefusedProduceSaysWhy(t *testing.T) {
 	r.node.Quiesce()
 	if a := c.produce(id, records(0, values(1, 10, 1)...)); a.Code != wire.CodeShuttingDown || a.Message != broker.ShuttingDown.Help() {
 		t.Errorf("%+v", a)
+	}
+	r.home()
+}
+
+// idempotent is a batch of one message of a producer.
+func idempotent(id int64, epoch int16, seq int32, value []byte) []byte {
+	b := batch.NewBuilder(nil, 1<<16)
+	b.SetProducer(id, epoch, seq)
+	if err := b.Append(&batch.Record{Value: value}); err != nil {
+		panic(err)
+	}
+	return b.Finish(batch.CodecNone)
+}
+
+func TestABatchThatIsSentTwiceIsWrittenOnce(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 41, shards: 2})
+	c, d := r.dial(), r.dialShard(1)
+	id := c.create("t", 1)
+	producer := func(c *client) wire.ProducerInitResponse {
+		return must(wire.DecodeProducerInitResponse(c.wait(c.do(func(corr uint32) []byte { return wire.AppendProducerInitRequest(nil, corr) })).body))
+	}
+	p, q := producer(c), producer(d)
+	if p.Code != wire.CodeNone || q.Code != wire.CodeNone || p.Producer == q.Producer || p.Epoch != 0 {
+		t.Fatalf("%+v, %+v", p, q)
+	}
+	for seq := range int32(7) {
+		for _, from := range []*client{c, d, c} { // in flight twice, and again later
+			if a := from.produce(id, idempotent(p.Producer, p.Epoch, seq, []byte("of p"))); a.Code != wire.CodeNone || a.BaseOffset != int64(seq) || a.Class != wire.ClassFlushed {
+				t.Fatalf("sequence %d: %+v", seq, a)
+			}
+		}
+	}
+	for _, refused := range []struct {
+		epoch int16
+		seq   int32
+		code  wire.Code
+	}{{0, 8, wire.CodeOutOfOrderSequence}, {0, 1, wire.CodeDuplicateSequence}, {1, 3, wire.CodeOutOfOrderSequence}} {
+		if a := c.produce(id, idempotent(p.Producer, refused.epoch, refused.seq, []byte("no"))); a.Code != refused.code || a.BaseOffset != -1 {
+			t.Errorf("epoch %d, sequence %d: %+v", refused.epoch, refused.seq, a)
+		}
+	}
+	if a := d.produce(id, idempotent(p.Producer, 1, 0, []byte("of the next epoch"))); a.Code != wire.CodeNone || a.BaseOffset != 7 {
+		t.Fatalf("the next epoch: %+v", a)
+	}
+	if a := c.produce(id, idempotent(p.Producer, 0, 7, []byte("fenced"))); a.Code != wire.CodeFencedProducer {
+		t.Fatalf("the epoch before: %+v", a)
+	}
+	if f := c.fetch(wire.FetchRequest{Topic: id}); f.Durable != 8 {
+		t.Fatalf("%d messages, want 8", f.Durable)
 	}
 	r.home()
 }

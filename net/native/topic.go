@@ -18,7 +18,7 @@ type topicRequest struct {
 // estimated.
 const describedEstimate = 48
 
-// topic takes a request to create, alter, delete or describe a topic.
+// topic takes a request to create, alter, delete or describe a topic, or for a producer id.
 func (p *peer) topic(h wire.Header, body []byte) {
 	q := &topicRequest{peer: p, h: h}
 	q.b.Owner = q
@@ -57,6 +57,9 @@ func (q *topicRequest) decode(body []byte) error {
 		r, err := wire.DecodeTopicDescribeRequest(body)
 		q.b.Kind, q.b.Name = broker.DescribeTopic, r.Name
 		return err
+	case wire.OpProducerInit:
+		q.b.Kind = broker.NewProducer
+		return wire.DecodeProducerInitRequest(body)
 	}
 	return wire.ErrUnsupportedOp
 }
@@ -91,6 +94,12 @@ func (q *topicRequest) encode() []byte {
 		return wire.AppendTopicCreateResponse(nil, corr, a)
 	case broker.DescribeTopic:
 		return wire.AppendTopicDescribeResponse(nil, corr, described(r, code, text))
+	case broker.NewProducer:
+		a := wire.ProducerInitResponse{Code: code, Producer: r.Producer, Message: text}
+		if r.Code != broker.OK {
+			a.Epoch = -1
+		}
+		return wire.AppendProducerInitResponse(nil, corr, a)
 	}
 	return wire.AppendTopicResult(nil, q.h.Op, corr, wire.TopicResult{Code: code, Message: text})
 }
