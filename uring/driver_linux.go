@@ -8,6 +8,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/hostfs"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"github.com/pawelgaczynski/giouring"
 	"golang.org/x/sys/unix"
@@ -76,13 +77,13 @@ type Driver struct {
 
 	// backlog holds what found no submission entry: slots, and user data to
 	// cancel (cancelMark).
-	backlog queue[uint64]
+	backlog fifo.Queue[uint64]
 	// waiting are the slots of operations to be tried again.
 	waiting []uint32
 	// done are operations that ended without the kernel's queue.
-	done queue[*aio.Op]
+	done fifo.Queue[*aio.Op]
 	// finished are tasks that helpers have ended.
-	finished queue[task]
+	finished fifo.Queue[task]
 
 	batch    [reapPiece]giouring.CompletionQueueEvent
 	inFlight int // operations of all kinds
@@ -108,13 +109,10 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		slots:    newSlots(opts.Entries),
-		files:    newFiles(opts.Files),
-		rand:     newRand(),
-		backlog:  newQueue[uint64](),
-		waiting:  make([]uint32, 0, opts.Entries),
-		done:     newQueue[*aio.Op](),
-		finished: newQueue[task](),
+		slots:   newSlots(opts.Entries),
+		files:   newFiles(opts.Files),
+		rand:    newRand(),
+		waiting: make([]uint32, 0, opts.Entries),
 	}
 	if err := d.build(opts, cfg); err != nil {
 		if errors.Is(err, unix.ENOMEM) && !errors.Is(err, ErrLockedMemory) && d.ring != nil {

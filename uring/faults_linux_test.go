@@ -262,7 +262,7 @@ func TestOperationsWaitWhileTheKernelTakesNone(t *testing.T) {
 	d.Submit(&gone)
 	d.Cancel(&gone) // before the kernel has it
 	d.Cancel(&recv) // while the kernel has it
-	if n := d.backlog.len(); n != 12+2-4 {
+	if n := d.backlog.Len(); n != 12+2-4 {
 		t.Fatalf("%d operations wait, expected 10", n)
 	}
 	if _, err := d.Poll(0); err != nil {

@@ -144,7 +144,7 @@ func TestHelpersAreBounded(t *testing.T) {
 	}
 	in.Wait()
 	d.pool.mu.Lock()
-	waiting := d.pool.todo.len()
+	waiting := d.pool.todo.Len()
 	d.pool.mu.Unlock()
 	if waiting != len(ops)-small.Helpers {
 		t.Errorf("%d jobs wait for %d busy helpers, expected %d", waiting, small.Helpers, len(ops)-small.Helpers)

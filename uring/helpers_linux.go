@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"golang.org/x/sys/unix"
 )
@@ -60,7 +61,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	some  sync.Cond
-	todo  queue[task]
+	todo  fifo.Queue[task]
 	ended []task
 	stop  bool
 	wg    sync.WaitGroup
@@ -69,7 +70,7 @@ type pool struct {
 }
 
 func newPool(fs aio.FS, helpers int, wake func()) *pool {
-	p := &pool{fs: fs, wake: wake, todo: newQueue[task]()}
+	p := &pool{fs: fs, wake: wake}
 	p.some.L = &p.mu
 	for range helpers {
 		p.wg.Add(1)
@@ -80,7 +81,7 @@ func newPool(fs aio.FS, helpers int, wake func()) *pool {
 
 func (p *pool) push(t task) {
 	p.mu.Lock()
-	p.todo.push(t)
+	p.todo.Push(t)
 	p.mu.Unlock()
 	p.some.Signal()
 }
@@ -89,14 +90,14 @@ func (p *pool) help() {
 	defer p.wg.Done()
 	for {
 		p.mu.Lock()
-		for p.todo.len() == 0 && !p.stop {
+		for p.todo.Len() == 0 && !p.stop {
 			p.some.Wait()
 		}
-		if p.todo.len() == 0 {
+		if p.todo.Len() == 0 {
 			p.mu.Unlock()
 			return
 		}
-		t := p.todo.pop()
+		t := p.todo.Take()
 		p.mu.Unlock()
 
 		t.run(p.fs)
@@ -126,7 +127,7 @@ func (d *Driver) collect() {
 	}
 	p.mu.Lock()
 	for i, t := range p.ended {
-		d.finished.push(t)
+		d.finished.Push(t)
 		p.ended[i] = task{}
 	}
 	p.ended = p.ended[:0]
@@ -146,7 +147,7 @@ func (d *Driver) SubmitFile(op *aio.FileOp) {
 	d.begin()
 	t := task{file: op, handle: aio.NoFile}
 	if op.Err = d.aim(&t); op.Err != nil {
-		d.finished.push(t)
+		d.finished.Push(t)
 		return
 	}
 	d.pool.push(t)

@@ -87,7 +87,7 @@ func (d *Driver) turn(wait time.Duration) (int, error) {
 
 // idle reports whether there is nothing to deliver without waiting.
 func (d *Driver) idle() bool {
-	return d.done.len() == 0 && d.finished.len() == 0 && d.ring.ready() == 0 &&
+	return d.done.Len() == 0 && d.finished.Len() == 0 && d.ring.ready() == 0 &&
 		!d.waker.pending.Load()
 }
 
@@ -118,15 +118,15 @@ func (d *Driver) sleep(wait time.Duration) unix.Errno {
 // operations, and the work of helpers.
 func (d *Driver) deliverDone() int {
 	n := 0
-	for k := d.done.len(); k > 0 && n < maxDelivered; k-- {
-		op := d.done.pop()
+	for k := d.done.Len(); k > 0 && n < maxDelivered; k-- {
+		op := d.done.Take()
 		d.inFlight--
 		d.end(op)
 		n++
 	}
 	d.collect()
-	for k := d.finished.len(); k > 0 && n < maxDelivered; k-- {
-		d.deliverTask(d.finished.pop())
+	for k := d.finished.Len(); k > 0 && n < maxDelivered; k-- {
+		d.deliverTask(d.finished.Take())
 		n++
 	}
 	return n

@@ -94,8 +94,8 @@ func (d *Driver) checkVec(op *aio.Op) bool {
 func (d *Driver) start(i uint32) {
 	s := &d.slots.tab[i]
 	s.state = stateQueued
-	if d.backlog.len() > 0 || !d.place(i) {
-		d.backlog.push(uint64(i))
+	if d.backlog.Len() > 0 || !d.place(i) {
+		d.backlog.Push(uint64(i))
 	}
 }
 
@@ -151,13 +151,13 @@ func (d *Driver) Cancel(op *aio.Op) {
 
 // cancel submits the cancellation of a flying operation.
 func (d *Driver) cancel(userData uint64) {
-	if d.backlog.len() == 0 {
+	if d.backlog.Len() == 0 {
 		if e := d.sqe(); e != nil {
 			prepareCancel(e, userData)
 			return
 		}
 	}
-	d.backlog.push(cancelMark | userData)
+	d.backlog.Push(cancelMark | userData)
 }
 
 // resume starts what could not be started before: operations whose time to be
@@ -166,8 +166,8 @@ func (d *Driver) resume() {
 	if len(d.waiting) > 0 {
 		d.retryDue()
 	}
-	for d.backlog.len() > 0 {
-		entry := d.backlog.front()
+	for d.backlog.Len() > 0 {
+		entry := *d.backlog.Front()
 		if entry&cancelMark != 0 {
 			e := d.sqe()
 			if e == nil {
@@ -179,7 +179,7 @@ func (d *Driver) resume() {
 		} else if !d.place(i) {
 			return
 		}
-		d.backlog.pop()
+		d.backlog.Take()
 	}
 }
 
@@ -202,7 +202,7 @@ func (d *Driver) retire(i uint32, op *aio.Op) {
 // finishLater lets the next Poll deliver op's end: never from inside Submit.
 func (d *Driver) finishLater(op *aio.Op, err error) {
 	op.Err = err
-	d.done.push(op)
+	d.done.Push(op)
 }
 
 // shutdown is a plain call, after the submission of what was queued before it: the

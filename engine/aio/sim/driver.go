@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
@@ -38,8 +39,8 @@ type Driver struct {
 	ran      int64 // Virtual: when it last went on, or never: it waits
 	slots    []slot
 	free     []uint32
-	waiting  queue[*aio.Op] // submitted, and no slot free
-	ready    queue[completion]
+	waiting  fifo.Queue[*aio.Op] // submitted, and no slot free
+	ready    fifo.Queue[completion]
 	inFlight int
 	files    []*handle
 	memory   memory
@@ -147,7 +148,7 @@ func (d *Driver) Submit(op *aio.Op) {
 	d.inFlight++
 	if len(d.free) == 0 {
 		op.Drv.Slot = noSlot
-		d.waiting.push(op)
+		d.waiting.Push(op)
 		return
 	}
 	d.start(op)
@@ -173,7 +174,7 @@ func (d *Driver) alive(id, gen uint32) bool {
 func (d *Driver) finish(id uint32, r result) {
 	s := &d.slots[id]
 	s.over = !r.more
-	d.ready.push(completion{op: s.op, slot: id, res: r})
+	d.ready.Push(completion{op: s.op, slot: id, res: r})
 	d.kick()
 }
 
@@ -236,7 +237,7 @@ func (d *Driver) gather(wait time.Duration) error {
 }
 
 // hasWork reports whether a blocking Poll has a reason to end.
-func (d *Driver) hasWork() bool { return d.ready.len() > 0 || d.woken || d.dead }
+func (d *Driver) hasWork() bool { return d.ready.Len() > 0 || d.woken || d.dead }
 
 // runTime is for how long, in virtual nanoseconds, a driver is taken to be running
 // after it has got work or its wait has ended: its next Poll says for how long
@@ -293,8 +294,8 @@ func (d *Driver) blockReal() {
 // and frees the slots of those that are over.
 func (d *Driver) collect() {
 	d.batch = d.batch[:0]
-	for d.ready.len() > 0 && len(d.batch) < maxDeliver {
-		c := d.ready.pop()
+	for d.ready.Len() > 0 && len(d.batch) < maxDeliver {
+		c := d.ready.Take()
 		d.batch = append(d.batch, c)
 		d.w.note(d, &c)
 		if c.op != nil && c.res.more {
@@ -309,8 +310,8 @@ func (d *Driver) collect() {
 		s.gen++
 		d.free = append(d.free, c.slot)
 	}
-	for d.waiting.len() > 0 && len(d.free) > 0 {
-		d.start(d.waiting.pop())
+	for d.waiting.Len() > 0 && len(d.free) > 0 {
+		d.start(d.waiting.Take())
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
 // helpers are a driver's helper threads and the work that waits for one.
 type helpers struct {
-	waiting queue[*helper]
+	waiting fifo.Queue[*helper]
 	running []*helper
 	done    sync.WaitGroup // RealTime: goroutines
 }
@@ -63,15 +64,15 @@ func (d *Driver) help(h *helper) {
 		return
 	}
 	d.inFlight++
-	d.helpers.waiting.push(h)
+	d.helpers.waiting.Push(h)
 	d.employ()
 }
 
 // employ starts waiting work while a helper is free.
 func (d *Driver) employ() {
 	p := &d.helpers
-	for p.waiting.len() > 0 && len(p.running) < d.opt.Helpers {
-		h := p.waiting.pop()
+	for p.waiting.Len() > 0 && len(p.running) < d.opt.Helpers {
+		h := p.waiting.Take()
 		p.running = append(p.running, h)
 		if d.w.opt.Mode == RealTime {
 			p.done.Add(1)
@@ -132,7 +133,7 @@ func (h *helper) finish() {
 	} else {
 		c.res.err = h.job.Err
 	}
-	d.ready.push(c)
+	d.ready.Push(c)
 	d.kick()
 	d.employ()
 }
@@ -140,7 +141,7 @@ func (h *helper) finish() {
 // kill ends the coroutines of a dead driver. The mutex is held by the caller and
 // released meanwhile.
 func (p *helpers) kill() {
-	p.waiting.clear()
+	p.waiting = fifo.Queue[*helper]{}
 	for _, h := range p.running {
 		if h.co != nil {
 			h.d.w.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/fifo"
 )
 
 const (
@@ -38,7 +39,7 @@ type sock struct {
 	recv    armed
 	accept  armed
 	send    armed // the send in flight
-	pending queue[aio.Sock]
+	pending fifo.Queue[aio.Sock]
 	conn    *conn // the user, when that is a goroutine
 
 	shut   bool // both directions ended from here
@@ -178,7 +179,7 @@ func (w *World) connect(addr string, on side) (*sock, error) {
 		return nil, syscall.ECONNREFUSED
 	}
 	l := fit[w.rng.Below(int64(len(fit)))]
-	if l.pending.len() >= backlog {
+	if l.pending.Len() >= backlog {
 		return nil, syscall.ETIMEDOUT
 	}
 	near := w.newSock(on, "127.0.0.1", w.net.freePort())
@@ -205,14 +206,14 @@ func (l *sock) arrived(far *sock) {
 		far.die()
 		return
 	}
-	l.pending.push(far.id)
+	l.pending.Push(far.id)
 	l.feedAccept()
 }
 
 // feedAccept completes the armed accept with the connections that wait.
 func (l *sock) feedAccept() {
-	for l.accept.d != nil && l.pending.len() > 0 {
-		l.accept.d.finish(l.accept.slot, result{sock: l.pending.pop(), more: true})
+	for l.accept.d != nil && l.pending.Len() > 0 {
+		l.accept.d.finish(l.accept.slot, result{sock: l.pending.Take(), more: true})
 	}
 	if l.accept.d != nil && l.shut {
 		l.accept.end(result{sock: aio.NoSock, err: l.fail("accept", syscall.EINVAL)})

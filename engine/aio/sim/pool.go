@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
@@ -17,8 +18,8 @@ var poisoned = bytes.Repeat([]byte{poison}, 64<<10)
 type pool struct {
 	mem  []byte
 	size int
-	free queue[aio.BufID] // first in, first out: poison is seen for long
-	lent []int32          // bytes delivered in the buffer; home when negative
+	free fifo.Queue[aio.BufID] // first in, first out: poison is seen for long
+	lent []int32               // bytes delivered in the buffer; home when negative
 }
 
 const home = -1
@@ -28,7 +29,7 @@ func (p *pool) init(n, size int) {
 	p.lent = make([]int32, n)
 	for i := range p.lent {
 		p.lent[i] = home
-		p.free.push(aio.BufID(i))
+		p.free.Push(aio.BufID(i))
 	}
 }
 
@@ -37,10 +38,10 @@ func (p *pool) take(d *Driver) (aio.BufID, []byte, bool) {
 	if p.mem == nil {
 		p.mem = d.memory.get(len(p.lent) * p.size)
 	}
-	if p.free.len() == 0 {
+	if p.free.Len() == 0 {
 		return 0, nil, false
 	}
-	id := p.free.pop()
+	id := p.free.Take()
 	return id, p.buffer(id), true
 }
 
@@ -61,12 +62,12 @@ func (d *Driver) ReleaseBuf(id aio.BufID) {
 		b = b[copy(b, poisoned):]
 	}
 	p.lent[id] = home
-	p.free.push(id)
+	p.free.Push(id)
 }
 
 // FreeBufs is the number of receive buffers that are home.
 func (d *Driver) FreeBufs() int {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
-	return d.pool.free.len()
+	return d.pool.free.Len()
 }

@@ -272,8 +272,8 @@ func (s *sock) close() {
 
 // refuse ends the connections that nobody has accepted.
 func (s *sock) refuse() {
-	for s.pending.len() > 0 {
-		if p := s.w.sock(s.pending.pop()); p != nil {
+	for s.pending.Len() > 0 {
+		if p := s.w.sock(s.pending.Take()); p != nil {
 			p.die()
 		}
 	}
@@ -316,8 +316,12 @@ func (d *Driver) Cancel(op *aio.Op) {
 		return
 	}
 	if op.Drv.Slot == noSlot {
-		d.waiting.drop(func(o *aio.Op) bool { return o == op })
-		d.ready.push(completion{op: op, slot: noSlot, res: canceled(op, 0)})
+		for range d.waiting.Len() {
+			if o := d.waiting.Take(); o != op {
+				d.waiting.Push(o)
+			}
+		}
+		d.ready.Push(completion{op: op, slot: noSlot, res: canceled(op, 0)})
 		d.kick()
 		return
 	}
