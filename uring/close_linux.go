@@ -1,7 +1,6 @@
 package uring
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,14 +37,9 @@ func (d *Driver) Close() error {
 	}
 	d.closed = true
 	d.pool.close()
-	var errs []error
-	for i := range d.files.tab {
-		if f := d.files.tab[i].f; f != nil {
-			errs = append(errs, f.Close())
-		}
-	}
+	err := d.files.Close()
 	d.unmap()
-	return errors.Join(errs...)
+	return err
 }
 
 // unmap gives back what build has made. Nothing is in flight.

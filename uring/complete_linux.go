@@ -61,7 +61,7 @@ func (d *Driver) completeRead(i uint32, op *aio.Op, n int) int {
 	op.Drv.Done += n
 	// A direct read ends unaligned only at the end of the file; to go on from
 	// there would be refused.
-	end := n == 0 || d.files.tab[op.File].direct && n%aio.BlockSize != 0
+	end := n == 0 || d.files.At(op.File).Direct && n%aio.BlockSize != 0
 	if end || op.Drv.Done == len(op.Buf) {
 		return d.finish(i, op, nil)
 	}
@@ -80,7 +80,7 @@ func (d *Driver) completeWrite(i uint32, op *aio.Op, n int) int {
 	if n == 0 {
 		return d.finish(i, op, d.opError(op, aio.ErrShort))
 	}
-	if d.files.tab[op.File].direct {
+	if d.files.At(op.File).Direct {
 		done &^= aio.BlockSize - 1
 		if done == op.Drv.Done {
 			return d.tryAgain(i, op, aio.ErrShort)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/hostfs"
+	"github.com/mqd-broker/mqd/engine/aio/openfiles"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"github.com/pawelgaczynski/giouring"
@@ -66,7 +67,7 @@ type Stats struct {
 type Driver struct {
 	ring     *ring
 	slots    slots
-	files    files
+	files    openfiles.Table
 	arena    *arena
 	recv     *bufRing
 	messages messages
@@ -83,7 +84,7 @@ type Driver struct {
 	// done are operations that ended without the kernel's queue.
 	done fifo.Queue[*aio.Op]
 	// finished are tasks that helpers have ended.
-	finished fifo.Queue[task]
+	finished fifo.Queue[openfiles.Task]
 
 	batch    [reapPiece]giouring.CompletionQueueEvent
 	inFlight int // operations of all kinds
@@ -110,7 +111,7 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 	}
 	d := &Driver{
 		slots:   newSlots(opts.Entries),
-		files:   newFiles(opts.Files),
+		files:   openfiles.New(opts.Files),
 		rand:    newRand(),
 		waiting: make([]uint32, 0, opts.Entries),
 	}

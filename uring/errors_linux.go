@@ -12,7 +12,4 @@ var (
 	ErrUnsupported = errors.New("io_uring is not supported by this kernel")
 	// ErrLockedMemory: RLIMIT_MEMLOCK is too small even for the ring.
 	ErrLockedMemory = errors.New("limit of locked memory too small")
-	// ErrTooManyFiles: the driver's table of open files is full. What wraps it
-	// wraps EMFILE too.
-	ErrTooManyFiles = errors.New("too many open files in the driver")
 )

@@ -177,7 +177,7 @@ func TestAFailureOfTheDeviceIsPassedOnAtOnce(t *testing.T) {
 		e.answer(-int32(unix.EIO))
 		until(t, d, func() bool { return !op.InFlight() })
 		isError(t, op.Err, unix.EIO)
-		if e := op.Err.(*aio.Error); e.Off != 8192 || e.What != d.files.get(f).path {
+		if e := op.Err.(*aio.Error); e.Off != 8192 || e.What != d.files.Get(f).Path {
 			t.Fatalf("the error does not say where: %v", e)
 		}
 	}

@@ -2,56 +2,13 @@ package uring
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/openfiles"
 	"github.com/mqd-broker/mqd/engine/fifo"
-	"github.com/mqd-broker/mqd/internal/invariant"
-	"golang.org/x/sys/unix"
 )
-
-// task is a file operation or a job on its way to a helper and back.
-type task struct {
-	file   *aio.FileOp
-	job    *aio.JobOp
-	f      aio.FSFile // the open file that the operation is about
-	handle aio.File   // of f, or reserved for it
-}
-
-// run performs the task on a helper.
-func (t *task) run(fs aio.FS) {
-	if t.job != nil {
-		t.job.Err = t.job.Job.Run(fs)
-		return
-	}
-	op := t.file
-	if aio.RunFileOp(fs, op) {
-		return
-	}
-	switch op.Kind {
-	case aio.FileOpen:
-		if t.f, op.Err = fs.Open(op.Path, op.Mode); op.Err != nil {
-			return
-		}
-		if op.Size, op.Err = t.f.Size(); op.Err != nil {
-			op.Err = errors.Join(op.Err, t.f.Close())
-		}
-	case aio.FileLock:
-		t.f, op.Err = fs.Lock(op.Path)
-	case aio.FileClose:
-		op.Err = errors.Join(op.Err, t.f.Close())
-	case aio.FileAllocate:
-		op.Err = t.f.Allocate(op.Off, op.Len)
-	case aio.FileTruncate:
-		op.Err = t.f.Truncate(op.Len)
-	case aio.FileSync:
-		op.Err = t.f.Sync()
-	default:
-		invariant.Violated("uring: a file operation has a kind")
-	}
-}
 
 // pool is the bounded set of helpers. The loop never waits for it: its lock is
 // held for the length of a push or a swap.
@@ -61,8 +18,8 @@ type pool struct {
 
 	mu    sync.Mutex
 	some  sync.Cond
-	todo  fifo.Queue[task]
-	ended []task
+	todo  fifo.Queue[openfiles.Task]
+	ended []openfiles.Task
 	stop  bool
 	wg    sync.WaitGroup
 	// finished is len(ended), to be looked at without the lock.
@@ -79,7 +36,7 @@ func newPool(fs aio.FS, helpers int, wake func()) *pool {
 	return p
 }
 
-func (p *pool) push(t task) {
+func (p *pool) push(t openfiles.Task) {
 	p.mu.Lock()
 	p.todo.Push(t)
 	p.mu.Unlock()
@@ -100,7 +57,7 @@ func (p *pool) help() {
 		t := p.todo.Take()
 		p.mu.Unlock()
 
-		t.run(p.fs)
+		t.Run(p.fs)
 
 		p.mu.Lock()
 		p.ended = append(p.ended, t)
@@ -128,7 +85,7 @@ func (d *Driver) collect() {
 	p.mu.Lock()
 	for i, t := range p.ended {
 		d.finished.Push(t)
-		p.ended[i] = task{}
+		p.ended[i] = openfiles.Task{}
 	}
 	p.ended = p.ended[:0]
 	p.finished.Store(0)
@@ -137,95 +94,41 @@ func (d *Driver) collect() {
 
 // SubmitFile queues op for the helpers. See aio.Driver.
 func (d *Driver) SubmitFile(op *aio.FileOp) {
-	if op.InFlight || op.Owner == nil {
-		invariant.Violated("uring: a submitted file operation has an owner and is not in flight")
-	}
-	op.InFlight, op.Err, op.Size, op.Entries = true, nil, 0, nil
-	if op.Kind != aio.FileWriteAtomic {
-		op.Data = nil
-	}
+	t := d.files.Begin(op)
 	d.begin()
-	t := task{file: op, handle: aio.NoFile}
-	if op.Err = d.aim(&t); op.Err != nil {
+	if op.Err != nil {
 		d.finished.Push(t)
 		return
+	}
+	if op.Kind == aio.FileClose {
+		// If the ring does not let go of the file, it is closed all the same, and
+		// the operation fails.
+		if err := d.ring.setFile(int(op.File), -1); err != nil {
+			op.Err = &aio.Error{Op: "close", What: t.Of.Path, Off: -1, Err: err}
+		}
 	}
 	d.pool.push(t)
 }
 
-// aim gives a task the open file that it is about, or a handle for the one that
-// it opens. On an error the task has neither.
-func (d *Driver) aim(t *task) error {
-	op := t.file
-	switch op.Kind {
-	case aio.FileOpen, aio.FileLock:
-		op.File = aio.NoFile
-		h, err := d.files.reserve()
-		if err != nil {
-			return &aio.Error{Op: "open", What: op.Path, Off: -1, Err: err}
-		}
-		t.handle = h
-	case aio.FileClose, aio.FileAllocate, aio.FileTruncate, aio.FileSync:
-		f := d.files.get(op.File)
-		if f == nil {
-			return &aio.Error{Op: "file operation", What: fmt.Sprintf("file %d", op.File), Off: -1, Err: unix.EBADF}
-		}
-		if op.Kind == aio.FileClose {
-			// If the ring does not let go of the file, it is closed all
-			// the same, and the operation fails.
-			t.f, op.Err = d.takeFile(op.File)
-			return nil
-		}
-		t.f, t.handle = f.f, op.File
-		f.flying++
-	}
-	return nil
-}
-
 // SubmitJob queues a job for the helpers. See aio.Driver.
 func (d *Driver) SubmitJob(op *aio.JobOp) {
-	if op.InFlight || op.Owner == nil {
-		invariant.Violated("uring: a submitted job has an owner and is not in flight")
-	}
-	op.InFlight, op.Err = true, nil
+	t := openfiles.Job(op)
 	d.begin()
-	d.pool.push(task{job: op})
+	d.pool.push(t)
 }
 
-// deliverTask ends a task on the loop.
-func (d *Driver) deliverTask(t task) {
+// deliverTask ends a task on the loop, which is the thread that owns the ring. Every
+// file is registered with it, at the place of its handle. Lock files are too, although
+// nothing is read or written through them: the kernel keeps registered files, and so the
+// lock, until everything that the ring had in flight has ended. A write of a process that
+// has been killed can then not land on what the next process has written.
+func (d *Driver) deliverTask(t openfiles.Task) {
 	d.inFlight--
-	if t.job != nil {
-		t.job.InFlight = false
-		if !d.closing {
-			t.job.Owner.CompleteJob(t.job)
+	if h := t.Opened(); h != aio.NoFile {
+		if err := d.ring.setFile(int(h), t.Of.Fd); err != nil {
+			err = &aio.Error{Op: "open", What: t.Of.Path, Off: -1, Err: err}
+			t.File.Err = errors.Join(err, t.Of.Open.Close())
 		}
-		return
 	}
-	op := t.file
-	switch {
-	case t.handle == aio.NoFile:
-	case op.Kind == aio.FileOpen || op.Kind == aio.FileLock:
-		d.adopt(t)
-	default:
-		d.files.tab[t.handle].flying--
-	}
-	op.InFlight = false
-	if !d.closing {
-		op.Owner.CompleteFile(op)
-	}
-}
-
-// adopt gives an opened file its handle, on the thread that owns the ring.
-func (d *Driver) adopt(t task) {
-	op := t.file
-	if op.Err == nil {
-		op.Err = d.putFile(t.handle, t.f, op)
-		if op.Err == nil {
-			op.File = t.handle
-			return
-		}
-		op.Err = errors.Join(op.Err, t.f.Close())
-	}
-	d.files.release(t.handle)
+	d.files.End(&t, !d.closing)
 }

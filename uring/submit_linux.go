@@ -41,7 +41,7 @@ func (d *Driver) Submit(op *aio.Op) {
 	}
 	i := d.slots.take(op)
 	if onFile(op.Kind) {
-		d.files.tab[op.File].flying++
+		d.files.At(op.File).Flying++
 	}
 	d.start(i)
 }
@@ -50,8 +50,8 @@ func (d *Driver) Submit(op *aio.Op) {
 // is its end. The alignment of direct I/O is checked here and not left to the
 // kernel, which would let 512 bytes pass on one disk and refuse them on the next.
 func (d *Driver) checkFile(op *aio.Op) (over bool, err error) {
-	f := d.files.get(op.File)
-	if f == nil || !f.inRing {
+	f := d.files.Get(op.File)
+	if f == nil {
 		return true, d.opError(op, unix.EBADF)
 	}
 	if op.Kind == aio.KindFdatasync {
@@ -63,7 +63,7 @@ func (d *Driver) checkFile(op *aio.Op) (over bool, err error) {
 	const mask = aio.BlockSize - 1
 	unaligned := op.Off&mask != 0 || len(op.Buf)&mask != 0 || addressOf(op.Buf)&mask != 0
 	switch {
-	case op.Off < 0 || f.direct && unaligned:
+	case op.Off < 0 || f.Direct && unaligned:
 		return true, d.opError(op, unix.EINVAL)
 	case len(op.Buf) == 0 && op.Kind == aio.KindWrite:
 		return true, d.opError(op, aio.ErrShort)
@@ -194,7 +194,7 @@ func (d *Driver) abandon(i uint32) {
 // retire frees the slot of an operation that has ended.
 func (d *Driver) retire(i uint32, op *aio.Op) {
 	if onFile(op.Kind) {
-		d.files.tab[op.File].flying--
+		d.files.At(op.File).Flying--
 	}
 	d.slots.release(i)
 }
@@ -230,8 +230,8 @@ func (d *Driver) opError(op *aio.Op, err error) error {
 	e := &aio.Error{Op: opName(op), Off: -1, Err: err}
 	if onFile(op.Kind) {
 		e.What = fmt.Sprintf("file %d", op.File)
-		if f := d.files.get(op.File); f != nil {
-			e.What = f.path
+		if f := d.files.Get(op.File); f != nil {
+			e.What = f.Path
 		}
 		if op.Kind != aio.KindFdatasync {
 			e.Off = op.Off + int64(op.Drv.Done)

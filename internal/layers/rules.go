@@ -88,6 +88,7 @@ var Table = []Package{
 	{Path: "engine/aio/sim/disk", Rank: 44, Traits: Unsafe, External: []string{modSys}},
 	{Path: "engine/aio/aiotest", Rank: 44, Traits: Unsafe | TestSupport, External: []string{modSys}},
 	{Path: "engine/aio/hostfs", Rank: 42, External: []string{modSys}},
+	{Path: "engine/aio/openfiles", Rank: 42},
 	{Path: "engine/aio/hostnet", Rank: 42, External: []string{modSys}},
 	{Path: "engine/aio", Rank: 40, Traits: NoOS | Unsafe, External: []string{modSys}},
 
@@ -155,6 +156,8 @@ var Only = []Rule{
 		Why: "it blocks: drivers' helpers use it, and tools that have no shard"},
 	{To: []string{"engine/aio/hostnet"}, From: []string{"uring", "engine/aio/portable"}, Tests: []string{"engine/aio/hostnet"},
 		Why: "it blocks: a shard has sockets from its driver"},
+	{To: []string{"engine/aio/openfiles"}, From: []string{"uring", "engine/aio/portable"},
+		Why: "it is a part of drivers"},
 	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/messages", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},

@@ -9,6 +9,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/hostfs"
 	"github.com/mqd-broker/mqd/engine/aio/hostnet"
+	"github.com/mqd-broker/mqd/engine/aio/openfiles"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ type Driver struct {
 	sys    calls
 	simple bool
 	fs     *buffering
-	files  files
+	files  openfiles.Table
 	arena  *arena
 	recv   *recvPool
 	clock  clock
@@ -97,7 +98,7 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		sys:    cfg.calls,
 		simple: cfg.Simple,
 		fs:     &buffering{FS: cfg.FS},
-		files:  newFiles(opts.Files),
+		files:  openfiles.New(opts.Files),
 		rand:   newRand(),
 	}
 	if err := d.build(opts); err != nil {
@@ -252,11 +253,7 @@ func (d *Driver) Close() error {
 	d.closed = true
 	d.data.close()
 	d.slow.close()
-	for i := range d.files.tab {
-		if f := d.files.tab[i].f; f != nil {
-			errs = append(errs, f.Close())
-		}
-	}
+	errs = append(errs, d.files.Close())
 	d.release()
 	return errors.Join(errs...)
 }

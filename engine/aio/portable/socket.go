@@ -218,8 +218,8 @@ func (d *Driver) opError(op *aio.Op, cause error) error {
 		fallthrough
 	case aio.KindFdatasync:
 		e.What = fmt.Sprintf("file %d", op.File)
-		if f := d.files.get(op.File); f != nil {
-			e.What = f.path
+		if f := d.files.Get(op.File); f != nil {
+			e.What = f.Path
 		}
 	}
 	return e

@@ -1,13 +1,11 @@
 package portable
 
 import (
-	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/internal/invariant"
+	"github.com/mqd-broker/mqd/engine/aio/openfiles"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,10 +20,8 @@ const (
 // perform does a task on a worker's thread.
 func (d *Driver) perform(t *task) {
 	switch {
-	case t.job != nil:
-		t.job.Err = t.job.Job.Run(d.fs)
-	case t.file != nil:
-		t.runFile(d.fs)
+	case t.op == nil:
+		t.slow.Run(d.fs)
 	case t.kind == aio.KindRead:
 		t.read(d.sys)
 	case t.kind == aio.KindWrite:
@@ -121,38 +117,9 @@ func (t *task) again(errno syscall.Errno, tries *int) bool {
 	return false
 }
 
-// runFile does a file operation.
-func (t *task) runFile(fs aio.FS) {
-	op := t.file
-	if aio.RunFileOp(fs, op) {
-		return
-	}
-	switch op.Kind {
-	case aio.FileOpen:
-		if t.f, op.Err = fs.Open(op.Path, op.Mode); op.Err != nil {
-			return
-		}
-		if op.Size, op.Err = t.f.Size(); op.Err != nil {
-			op.Err = errors.Join(op.Err, t.f.Close())
-		}
-	case aio.FileLock:
-		t.f, op.Err = fs.Lock(op.Path)
-	case aio.FileClose:
-		op.Err = t.f.Close()
-	case aio.FileAllocate:
-		op.Err = t.f.Allocate(op.Off, op.Len)
-	case aio.FileTruncate:
-		op.Err = t.f.Truncate(op.Len)
-	case aio.FileSync:
-		op.Err = t.f.Sync()
-	default:
-		invariant.Violated("portable: a file operation has a kind")
-	}
-}
-
 // submitData hands a read, a write or a flush to a worker.
 func (d *Driver) submitData(op *aio.Op) {
-	f := d.files.get(op.File)
+	f := d.files.Get(op.File)
 	if f == nil {
 		d.finishLater(op, d.opError(op, unix.EBADF))
 		return
@@ -162,7 +129,7 @@ func (d *Driver) submitData(op *aio.Op) {
 		// 512 bytes pass on one disk and refuse them on the next.
 		const mask = aio.BlockSize - 1
 		switch {
-		case op.Off < 0 || f.aligned && (op.Off&mask != 0 || !aligned(op.Buf)):
+		case op.Off < 0 || f.Aligned && (op.Off&mask != 0 || !aligned(op.Buf)):
 			d.finishLater(op, d.opError(op, unix.EINVAL))
 			return
 		case len(op.Buf) == 0 && op.Kind == aio.KindWrite:
@@ -173,106 +140,43 @@ func (d *Driver) submitData(op *aio.Op) {
 			return
 		}
 	}
-	f.flying++
+	f.Flying++
 	d.data.push(task{
-		op: op, kind: op.Kind, durable: op.Flags&aio.FlagDSYNC != 0, direct: f.direct,
-		fd: f.fd, buf: op.Buf, off: op.Off,
+		op: op, kind: op.Kind, durable: op.Flags&aio.FlagDSYNC != 0, direct: f.Direct,
+		fd: f.Fd, buf: op.Buf, off: op.Off,
 	})
 }
 
 // SubmitFile queues op for the helpers. See aio.Driver.
 func (d *Driver) SubmitFile(op *aio.FileOp) {
-	if op.InFlight || op.Owner == nil {
-		invariant.Violated("portable: a submitted file operation has an owner and is not in flight")
-	}
-	op.InFlight, op.Err, op.Size, op.Entries = true, nil, 0, nil
-	if op.Kind != aio.FileWriteAtomic {
-		op.Data = nil
-	}
+	t := task{slow: d.files.Begin(op)}
 	d.begin()
-	t := task{file: op, handle: aio.NoFile}
-	if op.Err = d.aim(&t); op.Err != nil {
+	if op.Err != nil {
 		d.refused.Push(t)
 		return
 	}
 	d.slow.push(t)
 }
 
-// aim gives a task the open file that it is about, or a handle for the one that it
-// opens. On an error the task has neither.
-func (d *Driver) aim(t *task) error {
-	op := t.file
-	switch op.Kind {
-	case aio.FileOpen, aio.FileLock:
-		op.File = aio.NoFile
-		h, err := d.files.reserve()
-		if err != nil {
-			return &aio.Error{Op: "open", What: op.Path, Off: -1, Err: err}
-		}
-		t.handle = h
-	case aio.FileClose, aio.FileAllocate, aio.FileTruncate, aio.FileSync:
-		f := d.files.get(op.File)
-		if f == nil {
-			return &aio.Error{Op: "file operation", What: fmt.Sprintf("file %d", op.File), Off: -1, Err: unix.EBADF}
-		}
-		t.f = f.f
-		if op.Kind == aio.FileClose {
-			d.files.forget(op.File)
-			return nil
-		}
-		t.handle = op.File
-		f.flying++
-	}
-	return nil
-}
-
 // SubmitJob queues a job for the helpers. See aio.Driver.
 func (d *Driver) SubmitJob(op *aio.JobOp) {
-	if op.InFlight || op.Owner == nil {
-		invariant.Violated("portable: a submitted job has an owner and is not in flight")
-	}
-	op.InFlight, op.Err = true, nil
+	t := task{slow: openfiles.Job(op)}
 	d.begin()
-	d.slow.push(task{job: op})
+	d.slow.push(t)
 }
 
 // deliverTask ends a task on the loop.
 func (d *Driver) deliverTask(t task) {
-	switch {
-	case t.job != nil:
+	op := t.op
+	if op == nil {
 		d.inFlight--
-		t.job.InFlight = false
-		if !d.closing {
-			t.job.Owner.CompleteJob(t.job)
-		}
-	case t.file != nil:
-		d.deliverFile(t)
-	default:
-		op := t.op
-		op.Drv.Done, op.N = t.n, t.n
-		if t.err != nil {
-			op.Err = d.opError(op, t.err)
-		}
-		d.files.tab[op.File].flying--
-		d.end(op)
+		d.files.End(&t.slow, !d.closing)
+		return
 	}
-}
-
-func (d *Driver) deliverFile(t task) {
-	op := t.file
-	switch {
-	case t.handle == aio.NoFile:
-	case op.Kind != aio.FileOpen && op.Kind != aio.FileLock:
-		d.files.tab[t.handle].flying--
-	case op.Err != nil:
-		d.files.release(t.handle)
-	default:
-		d.files.put(t.handle, t.f, op)
-		op.File = t.handle
+	op.Drv.Done, op.N = t.n, t.n
+	if t.err != nil {
+		op.Err = d.opError(op, t.err)
 	}
-	d.inFlight--
-	op.InFlight = false
-	if !d.closing {
-		op.Owner.CompleteFile(op)
-	}
+	d.files.At(op.File).Flying--
+	d.end(op)
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/openfiles"
 	"github.com/mqd-broker/mqd/engine/fifo"
 )
 
@@ -20,11 +21,10 @@ const (
 // task is an operation on its way to a worker and back. Until it is back only the
 // worker touches it, and nobody the operation's results.
 type task struct {
-	op   *aio.Op
-	file *aio.FileOp
-	job  *aio.JobOp
+	slow openfiles.Task // unless there is an op
 
-	// op: what to do with which bytes.
+	op *aio.Op
+	// What to do with which bytes.
 	kind    aio.Kind
 	durable bool
 	direct  bool // no page cache: whole blocks only
@@ -33,10 +33,6 @@ type task struct {
 	off     int64
 	n       int // bytes done
 	err     error
-
-	// file: the open file that it is about, and its handle.
-	f      aio.FSFile
-	handle aio.File
 }
 
 // worker is a thread that does one task at a time.
