@@ -46,7 +46,7 @@ func (c *content) nodeFile() {
 // reasons are why epochs begin.
 var reasons = map[checkpoint.Reason]string{
 	checkpoint.ReasonStart: "start", checkpoint.ReasonMove: "move of the slot",
-	checkpoint.ReasonCrash: "crash", checkpoint.ReasonAccepted: "accepted loss",
+	checkpoint.ReasonCrash: "crash", checkpoint.ReasonAccepted: "accepted loss", checkpoint.ReasonSalvage: "given up",
 }
 
 // checkpoint shows a checkpoint.

@@ -13,7 +13,8 @@ func Decode(data []byte) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{data: data, at: headerBytes, version: binary.BigEndian.Uint16(data[hVersion:])}
+	be := binary.BigEndian
+	d := decoder{data: data, at: headerBytes, version: be.Uint16(data[hVersion:]), givenUp: be.Uint32(data[hRequired:])&needGivenUp != 0}
 	s.Slots = make([]Slot, slots)
 	for i := range s.Slots {
 		if err := d.slot(&s.Slots[i]); err != nil {
@@ -51,8 +52,8 @@ func decodeHeader(data []byte) (s *Snapshot, slots, partitions int, err error) {
 	if v := be.Uint16(b[hVersion:]); v < 1 || v > checkpointVersion {
 		return fail(ErrUnsupported, "version", hVersion, checkpointVersion, int64(v))
 	}
-	if r := be.Uint32(b[hRequired:]); r != 0 {
-		return fail(ErrUnsupported, "required features", hRequired, 0, int64(r))
+	if r := be.Uint32(b[hRequired:]); r&^needGivenUp != 0 {
+		return fail(ErrUnsupported, "required features", hRequired, needGivenUp, int64(r))
 	}
 	if f := Flags(be.Uint32(b[hFlags:])); f&^knownFlags != 0 {
 		return fail(ErrUnsupported, "flags", hFlags, int64(knownFlags), int64(f))
@@ -93,6 +94,7 @@ type decoder struct {
 	data    []byte
 	at      int
 	version uint16
+	givenUp bool // epoch tables may have offsets that were given up
 }
 
 // next returns the n bytes at d.at and moves behind them.
@@ -202,11 +204,12 @@ func (d *decoder) epochs(t *EpochTable, count uint32) error {
 			Start:   int64(be.Uint64(b[eStart:])),
 			GapFrom: int64(be.Uint64(b[eGapFrom:])),
 		}
+		field, pos, least, found := e.follows(&last)
 		switch {
-		case e.Epoch <= last.Epoch:
-			return d.bad(n-i*epochBytes, "epoch", eEpoch, int64(last.Epoch)+1, int64(e.Epoch))
-		case e.GapFrom <= last.Start:
-			return d.bad(n-i*epochBytes, "gap from", eGapFrom, last.Start+1, e.GapFrom)
+		case field != "":
+			return d.bad(n-i*epochBytes, field, pos, least, found)
+		case e.Reason == ReasonSalvage && !d.givenUp:
+			return d.bad(n-i*epochBytes, "reason", eReason, int64(ReasonCrash), int64(e.Reason))
 		case e.Start < e.GapFrom:
 			return d.bad(n-i*epochBytes, "start offset", eStart, e.GapFrom, e.Start)
 		case !allZero(b[eZero:eStart]):

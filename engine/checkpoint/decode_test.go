@@ -148,7 +148,7 @@ func TestRulesHoldWhereChecksumsDo(t *testing.T) {
 func TestNewerVersionsAreRefusedByName(t *testing.T) {
 	for field, change := range map[string]func(b []byte){
 		"version":           func(b []byte) { b[hVersion+1] = 9 },
-		"required features": func(b []byte) { b[hRequired+3] = 1 },
+		"required features": func(b []byte) { b[hRequired+3] = 2 },
 		"flags":             func(b []byte) { b[hFlags] = 1 },
 	} {
 		for name, data := range goldenFiles() {

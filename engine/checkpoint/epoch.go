@@ -29,6 +29,9 @@ const (
 	ReasonCrash Reason = 3
 	// ReasonAccepted: an operator accepted a loss.
 	ReasonAccepted Reason = 4
+	// ReasonSalvage: not an epoch of its own. What the epoch before, which goes on behind
+	// the gap, had written there was damaged, and an operator has given it up.
+	ReasonSalvage Reason = 5
 )
 
 // Epoch is one entry of an [EpochTable].
@@ -48,7 +51,8 @@ func (e *Epoch) Gap() int64 { return e.Start - e.GapFrom }
 // EpochTable records which epoch wrote which offsets of a partition, and which
 // offsets nobody ever wrote. Offsets are dense but for these gaps.
 //
-// Epochs and starts grow from entry to entry. An epoch in which nothing was
+// Epochs and starts grow from entry to entry, but for what [EpochTable.GiveUp] adds. An
+// epoch in which nothing was
 // written leaves no trace but its gap, so that a crash loop does not fill the
 // table. A full table forgets its oldest entry; below that point every jump of
 // offsets counts as recorded.
@@ -105,7 +109,7 @@ func (t *EpochTable) add(e Epoch) {
 			invariant.Violated("checkpoint: epochs and their offsets grow")
 		}
 		if e.GapFrom == last.Start { // nothing was written in the last one
-			if e.Gap() > 0 || last.Gap() == 0 {
+			if last.Reason != ReasonSalvage && (e.Gap() > 0 || last.Gap() == 0) {
 				last.Reason = e.Reason
 			}
 			last.Epoch, last.Start = e.Epoch, e.Start
@@ -174,8 +178,8 @@ func (t *EpochTable) EndOffsetFor(epoch int32, logEnd int64) (int32, int64) {
 
 // SkipGap returns offset, or the offset behind the gap that it lies in.
 func (t *EpochTable) SkipGap(offset int64) int64 {
-	if i := t.after(offset); i < len(t.list) && t.list[i].GapFrom <= offset {
-		return t.list[i].Start
+	for i := t.after(offset); i < len(t.list) && t.list[i].GapFrom <= offset; i++ {
+		offset = t.list[i].Start
 	}
 	return offset
 }
@@ -185,7 +189,15 @@ func (t *EpochTable) InGap(offset int64) bool { return t.SkipGap(offset) != offs
 
 // AllowsGap reports whether the offset behind from, the next one, may be to.
 func (t *EpochTable) AllowsGap(from, to int64) bool {
-	return from == to || from < to && (to <= t.coarse || t.SkipGap(from) == to)
+	return from == to || from < to && (to <= t.coarse || t.gapsFill(from, to))
+}
+
+// gapsFill reports whether a gap, or several that follow each other, lead from from to to.
+func (t *EpochTable) gapsFill(from, to int64) bool {
+	for i := t.after(from); from < to && i < len(t.list) && t.list[i].GapFrom <= from; i++ {
+		from = t.list[i].Start
+	}
+	return from == to
 }
 
 // Clone returns a copy, for a job that reads it elsewhere.

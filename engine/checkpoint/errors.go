@@ -17,6 +17,8 @@ var (
 	// ErrUnsupported: a newer program wrote it. Nothing older may go on from
 	// what it replaced.
 	ErrUnsupported = errors.New("unsupported format version")
+	// ErrHistory: an epoch table does not know what it would have to, or is full.
+	ErrHistory = errors.New("not in the epoch table")
 	// ErrTermsUsedUp: the node has started 2^31 - 1 times.
 	ErrTermsUsedUp = errors.New("terms used up")
 )

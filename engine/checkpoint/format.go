@@ -22,6 +22,10 @@ const (
 	nodeBytes      = 128
 )
 
+// needGivenUp is the required feature of a checkpoint with an epoch table in which offsets
+// were given up.
+const needGivenUp = 1
+
 // Positions in the header.
 const (
 	hMagic       = 0   // u32

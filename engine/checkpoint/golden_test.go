@@ -54,6 +54,18 @@ func goldenSnapshot() *Snapshot {
 	return s
 }
 
+// salvagedSnapshot is one in which offsets were given up: within an epoch, over the end of
+// one, before a gap and at the end of the log.
+func salvagedSnapshot() *Snapshot {
+	s := goldenSnapshot()
+	for _, r := range [][2]int64{{20, 30}, {90, 110}, {3900, 4000}, {8990, 9000}} {
+		if err := s.Partitions[1].Epochs.GiveUp(r[0], r[1]); err != nil {
+			panic(err)
+		}
+	}
+	return s
+}
+
 func goldenNode() Node {
 	return Node{ID: id(0x10), Created: 1_790_000_000_000_000_000, Slots: 64, Shards: 3, Starts: 12}
 }
@@ -70,8 +82,9 @@ func encode(w *Writer, s *Snapshot) []byte {
 func goldenFiles() map[string][]byte {
 	n := goldenNode()
 	return map[string][]byte{
-		"checkpoint-2.bin": encode(new(Writer), goldenSnapshot()),
-		"node-1.bin":       AppendNode(nil, &n),
+		"checkpoint-2.bin":          encode(new(Writer), goldenSnapshot()),
+		"checkpoint-2-salvaged.bin": encode(new(Writer), salvagedSnapshot()),
+		"node-1.bin":                AppendNode(nil, &n),
 	}
 }
 
@@ -105,6 +118,10 @@ func TestGoldenFilesDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "checkpoint", s, goldenSnapshot())
+	if s, err = Decode(files["checkpoint-2-salvaged.bin"]); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "salvaged checkpoint", s, salvagedSnapshot())
 	n, err := DecodeNode(files["node-1.bin"])
 	if err != nil {
 		t.Fatal(err)

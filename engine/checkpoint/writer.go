@@ -20,12 +20,13 @@ type Writer struct {
 	producers  uint32 // of it
 	slots      int
 	partitions int
+	required   uint32
 	open       bool
 }
 
 // Begin starts a checkpoint of a shard that owns slots.
 func (w *Writer) Begin(slots []Slot) {
-	w.crc, w.summed, w.slots, w.partitions, w.open = 0, headerBytes, len(slots), 0, true
+	w.crc, w.summed, w.slots, w.partitions, w.required, w.open = 0, headerBytes, len(slots), 0, 0, true
 	b := w.grow(w.buf[:0], headerBytes+len(slots)*slotBytes)[headerBytes:]
 	be := binary.BigEndian
 	for i := range slots {
@@ -45,6 +46,9 @@ func (w *Writer) Add(p *Partition) {
 	checkTerm(p.Term)
 	w.sum()
 	w.last, w.producers = len(w.buf), 0
+	if p.Epochs.hasGivenUp() {
+		w.required |= needGivenUp
+	}
 	b := w.grow(w.buf, partitionBytes+len(p.Epochs.list)*epochBytes)
 	be := binary.BigEndian
 	copy(b[pTopic:], p.Topic[:])
@@ -96,6 +100,7 @@ func (w *Writer) Finish(h *Header) []byte {
 	be := binary.BigEndian
 	be.PutUint32(b[hMagic:], headerMagic)
 	be.PutUint16(b[hVersion:], checkpointVersion)
+	be.PutUint32(b[hRequired:], w.required)
 	copy(b[hNode:], h.Node[:])
 	copy(b[hJournal:], h.Journal[:])
 	be.PutUint16(b[hShard:], h.Shard)
