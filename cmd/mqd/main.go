@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/adminclient"
+	"github.com/mqd-broker/mqd/cmd/mqd/salvager"
 	"github.com/spf13/cobra"
 )
 
@@ -80,7 +81,7 @@ work with it.`,
 		newBench(),
 		newServe(), newConfig(), adminclient.New(addForm),
 		newTopic(), newProduce(), newConsume(),
-		newVerify(), newInspect(), newGenerate(), newVersion(),
+		newVerify(), salvager.New(salvager.Needs{Driver: toolDriver, DataDir: dataDir, DirDefault: dataDirDefault(), Form: addForm}), newInspect(), newGenerate(), newVersion(),
 	)
 	return root
 }

@@ -40,7 +40,9 @@ type VerifyJob struct {
 	// Damage lists what cannot be read, in log order.
 	Damage []Range
 	// Fresh counts the ranges of Damage that the index did not know of.
-	Fresh      int
+	Fresh int
+	// End is the position where the batches end, the damaged ones included.
+	End        int64
 	Batches    uint64
 	Records    uint64
 	Unreadable int // blocks of 4 KiB that the device could not read
@@ -109,7 +111,7 @@ func (j *VerifyJob) begin(fs aio.FS, f io.ReaderAt, size int64) {
 
 // finish does what takes the whole log.
 func (j *VerifyJob) finish(l *logReader) error {
-	j.Unreadable = len(l.unreadable)
+	j.Unreadable, j.End = len(l.unreadable), j.scan.pos
 	if j.Index == nil {
 		j.Fresh = len(j.Damage)
 		return nil

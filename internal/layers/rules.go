@@ -29,6 +29,7 @@ var Table = []Package{
 	{Path: "cmd/mqd", Rank: 100,
 		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
 	{Path: "cmd/mqd/adminclient", Rank: 98, External: []string{modCobra}},
+	{Path: "cmd/mqd/salvager", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/messages", Rank: 98},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},
@@ -51,6 +52,7 @@ var Table = []Package{
 	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath},
 
 	{Path: "inspect", Rank: 75, Traits: NoOS},
+	{Path: "salvage", Rank: 75, Traits: NoOS},
 	{Path: "verify", Rank: 75, Traits: NoOS},
 	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
 	{Path: "broker/catalog", Rank: 65, Traits: NoOS | DataPath},

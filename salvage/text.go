@@ -1,0 +1,52 @@
+package salvage
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String is a note in a line.
+func (n *Note) String() string {
+	var b strings.Builder
+	switch n.Kind {
+	case Lost:
+		b.WriteString("LOST: ")
+	case Rewrite:
+		b.WriteString("replaced: ")
+	default:
+		b.WriteString("NOT SALVAGED: ")
+	}
+	fmt.Fprintf(&b, "topic %s partition %d: ", n.Topic, n.Partition)
+	if n.File != "" {
+		b.WriteString(n.File + ": ")
+	}
+	switch {
+	case n.EndOffset == n.Offset+1:
+		fmt.Fprintf(&b, "offset %d: ", n.Offset)
+	case n.Offset >= 0:
+		fmt.Fprintf(&b, "offsets %d to %d: ", n.Offset, n.EndOffset-1)
+	}
+	if n.Bytes >= 0 {
+		fmt.Fprintf(&b, "%d of %d bytes go", n.Cut, n.Bytes)
+		if n.Reason != "" {
+			b.WriteString("; ")
+		}
+	}
+	b.WriteString(n.Reason)
+	return b.String()
+}
+
+// Verdict says in a line what has been found and done.
+func (s *Summary) Verdict() string {
+	text := "nothing is lost"
+	switch {
+	case s.Losses+s.Rewrites > 0 && s.Accepted:
+		text = fmt.Sprintf("given up: %d offsets in %d ranges; logs replaced: %d", s.Offsets, s.Losses, s.Rewrites)
+	case s.Losses+s.Rewrites > 0:
+		text = fmt.Sprintf("lost: %d offsets in %d ranges; logs to replace: %d; nothing was changed, --yes gives them up", s.Offsets, s.Losses, s.Rewrites)
+	}
+	if s.Left > 0 {
+		text += fmt.Sprintf("; not salvaged: %d", s.Left)
+	}
+	return text
+}
