@@ -128,6 +128,17 @@ func (s *member) open() error {
 	return nil
 }
 
+// warm lets the driver finish what it has left for later, which it had done by another
+// thread during the recovery.
+func (s *member) warm() error {
+	if d, ok := s.drv.(aio.Warmer); ok {
+		if err := d.Warm(); err != nil {
+			return fmt.Errorf("shard %d: %w", s.id, err)
+		}
+	}
+	return nil
+}
+
 // recover brings the data directory into order. The first shard does it for all.
 func (s *member) recover() error {
 	n := s.n

@@ -113,6 +113,7 @@ func (n *Node) begin(ctx context.Context) error {
 	}{
 		{"drivers", func() error { return n.all((*member).open) }},
 		{"recovery", func() error { return n.shards[0].do((*member).recover) }},
+		{"memory", func() error { return n.all((*member).warm) }},
 		{"stores", n.restore},
 		{"listening", n.listen},
 		{"audit", n.look},

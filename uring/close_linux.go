@@ -44,6 +44,7 @@ func (d *Driver) Close() error {
 
 // unmap gives back what build has made. Nothing is in flight.
 func (d *Driver) unmap() {
+	d.warming.end()
 	if d.ring != nil {
 		d.ring.close()
 	}

@@ -7,12 +7,17 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio/aiotest"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conform(t, Config{}) }
+
+// A driver whose memory is not registered yet does the same.
+func TestConformanceBeforeWarm(t *testing.T) { conform(t, Config{Warm: true}) }
+
+func conform(t *testing.T, c Config) {
 	aiotest.Run(t, func(t *testing.T) aiotest.Env {
 		return aiotest.Env{
 			Dir:  t.TempDir(),
 			Time: aiotest.Real,
-			Open: func(o aio.Options) (aio.Driver, error) { return New(o, Config{}) },
+			Open: func(o aio.Options) (aio.Driver, error) { return New(o, c) },
 		}
 	})
 }

@@ -2,6 +2,7 @@ package uring
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/pawelgaczynski/giouring"
@@ -33,13 +34,18 @@ func restriction(kind uint32, value uint8) giouring.Restriction {
 	return giouring.Restriction{OpCode: uint16(kind), OpFlags: value}
 }
 
-// restrict limits the disabled ring to what the driver uses.
-func (r *ring) restrict() error {
+// restrict limits the disabled ring to what the driver uses; buffers says whether memory
+// will be registered later.
+func (r *ring) restrict(buffers bool) error {
 	list := []giouring.Restriction{restriction(giouring.RestrictionSQEFlagsAllowed, allowedFlags)}
 	for _, op := range allowedOps {
 		list = append(list, restriction(giouring.RestrictionSQEOp, op))
 	}
-	for _, op := range allowedRegister {
+	register := allowedRegister
+	if buffers {
+		register = append(slices.Clone(register), giouring.RegisterBuffers)
+	}
+	for _, op := range register {
 		list = append(list, restriction(giouring.RestrictionRegisterOp, uint8(op)))
 	}
 	if _, err := r.register(giouring.RegisterRestrictions, unsafe.Pointer(&list[0]), uint32(len(list))); err != nil {

@@ -65,8 +65,15 @@ func newBenchPlatform() (benchPlatform, error) {
 	return benchPlatform{p}, err
 }
 
-func (p benchPlatform) NewDriver(o aio.Options) (aio.Driver, error) { return p.of.NewDriver(0, o) }
-func (p benchPlatform) Pin(cpu int) error                           { return p.of.Pin(cpu) }
+func (p benchPlatform) NewDriver(o aio.Options) (aio.Driver, error) {
+	d, err := p.of.NewDriver(0, o)
+	if w, ok := d.(aio.Warmer); ok && err == nil {
+		err = w.Warm()
+	}
+	return d, err
+}
+
+func (p benchPlatform) Pin(cpu int) error { return p.of.Pin(cpu) }
 
 func (p benchPlatform) Yield() {
 	if t := p.of.Thread(0); t != nil {

@@ -45,7 +45,7 @@ func (p linuxPlatform) NewDriver(_ int, opts aio.Options) (aio.Driver, error) {
 	if p.portable {
 		return portable.New(opts, portable.Config{})
 	}
-	return uring.New(opts, uring.Config{})
+	return uring.New(opts, uring.Config{Warm: true})
 }
 
 func (linuxPlatform) Thread(int) shard.Thread { return uring.Thread{} }

@@ -106,6 +106,13 @@ type Driver interface {
 	Close() error
 }
 
+// Warmer is a driver that has been made in a hurry and works, but not as fast as it can.
+type Warmer interface {
+	// Warm makes up for that. The driver's thread calls it before it serves, when
+	// nothing that is of use stands in memory from Alloc, and nothing is in flight.
+	Warm() error
+}
+
 // ListenMode says whether a port may be shared.
 type ListenMode uint8
 
