@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -176,13 +177,26 @@ func TestGiouringF06F07F08F11F12WhatItPreparesWronglyIsForbidden(t *testing.T) {
 	}
 }
 
+// noPlaceNotes counts the notes about the thread's table. A plain user may have others:
+// the limit of locked memory is one for all rings of a user, and the kernel gives back
+// later what a ring has had.
+func noPlaceNotes(d *Driver) int {
+	n := 0
+	for _, note := range d.Notes() {
+		if strings.Contains(note, "table of rings is full") {
+			n++
+		}
+	}
+	return n
+}
+
 func TestGiouringF09RingsOfAThreadGiveTheirPlaceBack(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for i := range 40 {
 		d, err := New(small, Config{})
 		check(t, err)
-		if !d.ring.registered || len(d.Notes()) != 0 {
+		if !d.ring.registered || noPlaceNotes(d) != 0 {
 			t.Errorf("ring %d has no place in the thread's table of 16: %v", i, d.Notes())
 		}
 		check(t, d.Close())
@@ -195,7 +209,7 @@ func TestGiouringF09MoreRingsThanPlacesStillWork(t *testing.T) {
 		all = append(all, open(t, small, Config{}))
 	}
 	last := all[len(all)-1]
-	if last.ring.registered || len(last.Notes()) != 1 {
+	if last.ring.registered || noPlaceNotes(last) != 1 {
 		t.Fatalf("18 rings in a table of 16: %v", last.Notes())
 	}
 	f := newFile(t, last, 0)
