@@ -54,12 +54,20 @@ type checkpointer struct {
 	granted []*Partition
 }
 
-// turn does a bounded piece of work.
+// turn does a bounded piece of work. After a failed flush other flushes succeed and prove
+// nothing: what relies on them is not recorded.
 func (c *checkpointer) turn() {
+	if c.stage != checkpointIdle && c.s.deviceFailed.Load() {
+		c.s.fail(ErrStorage)
+	}
+	if c.s.failed != nil {
+		c.abandon()
+		return
+	}
 	switch c.stage {
 	case checkpointIdle:
 		due := c.reserve || c.ringIsDue() || c.pressed && !c.s.writingBack()
-		if due && c.s.failed == nil {
+		if due {
 			c.begin()
 		}
 	case checkpointFlush:
@@ -168,7 +176,8 @@ func (c *checkpointer) write() {
 	h := c.header()
 	c.file = aio.FileOp{
 		Kind: aio.FileWriteAtomic, Owner: c, Data: c.enc.Finish(&h),
-		Path: layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq),
+		Path:   layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq),
+		Unless: c.s.deviceFailed,
 	}
 	c.s.drv.SubmitFile(&c.file)
 }
@@ -227,8 +236,9 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 	c.granted = c.granted[:0]
 	if op.Err != nil {
 		if !layout.MayPass(op.Err) {
-			s.stats.FlushErrors++
-			s.deviceFailed.Store(true)
+			if !s.deviceFailed.Swap(true) {
+				s.stats.FlushErrors++
+			}
 			s.fail(op.Err)
 		} else if aio.IsNoSpace(op.Err) {
 			s.opts.Ballast.Release()

@@ -365,6 +365,11 @@ func (w *writer) sealed() {
 }
 
 func (w *writer) flushed() {
+	if w.s.deviceFailed.Load() { // whatever was lost with another flush, this one has not brought back
+		w.s.fail(ErrStorage)
+		w.done(ErrStorage)
+		return
+	}
 	seg := w.seg
 	w.s.stats.SegmentFlushes++
 	seg.flushed, seg.flushedOffset = w.target, w.offset

@@ -1,5 +1,7 @@
 package aio
 
+import "sync/atomic"
+
 // FileKind says what a [FileOp] does.
 type FileKind uint8
 
@@ -98,6 +100,9 @@ type FileOp struct {
 	Off, Len    int64
 	Owner       FileCompleter
 	Tag         uint64
+	// Unless keeps FileWriteAtomic from giving the name Path to what it has written and
+	// synced, if it is set by then; the error is ErrCanceled. nil: never.
+	Unless *atomic.Bool
 
 	// Result, except Data of FileWriteAtomic, which is request.
 	Err     error

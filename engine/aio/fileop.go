@@ -4,6 +4,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // tempSuffix marks the temporary file of FileWriteAtomic. Recovery may remove
@@ -34,7 +35,7 @@ func RunFileOp(fs FS, op *FileOp) bool {
 	case FileRead:
 		op.Data, op.Err = ReadFile(fs, op.Path, op.Len)
 	case FileWriteAtomic:
-		op.Err = WriteFileAtomic(fs, op.Path, op.Data)
+		op.Err = writeFileAtomic(fs, op.Path, op.Data, op.Unless)
 	case FileStatFS:
 		op.FS, op.Err = fs.Stat(op.Path)
 	default:
@@ -92,9 +93,16 @@ func ReadFile(fs FS, path string, limit int64) (data []byte, err error) {
 // WriteFileAtomic replaces path by data so that a crash leaves the old content or
 // the new: temporary file, sync, rename, sync of the directory.
 func WriteFileAtomic(fs FS, path string, data []byte) error {
+	return writeFileAtomic(fs, path, data, nil)
+}
+
+func writeFileAtomic(fs FS, path string, data []byte, unless *atomic.Bool) error {
 	tmp := path + tempSuffix
 	if err := writeWhole(fs, tmp, data); err != nil {
 		return err
+	}
+	if unless != nil && unless.Load() {
+		return &Error{Op: "rename", What: tmp, Off: -1, Err: ErrCanceled}
 	}
 	if err := fs.Rename(tmp, path); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -267,6 +268,14 @@ func writesAtomic(r *rig) {
 		r.Fatalf("left are %v", op.Entries)
 	}
 	r.fails(r.file(d, &aio.FileOp{Kind: aio.FileWriteAtomic, Path: r.path("no/f")}), syscall.ENOENT)
+
+	var not atomic.Bool
+	r.check(r.file(d, &aio.FileOp{Kind: aio.FileWriteAtomic, Path: r.path("f"), Data: []byte("in force"), Unless: &not}))
+	not.Store(true)
+	r.fails(r.file(d, &aio.FileOp{Kind: aio.FileWriteAtomic, Path: r.path("f"), Data: []byte("not wanted"), Unless: &not}), aio.ErrCanceled)
+	if got := r.content(d, "f"); string(got) != "in force" {
+		r.Fatalf("the file holds %q", got)
+	}
 }
 
 func locks(r *rig) {
