@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/shard"
 )
 
@@ -121,6 +122,8 @@ type Config struct {
 	Version string
 	// Log gets what an operator should hear of. Default: discarded.
 	Log *slog.Logger
+
+	known *checkpoint.Node // of the directory that a service has served before
 }
 
 func (c Config) withDefaults() Config {

@@ -147,7 +147,7 @@ func (s *member) recover() error {
 	n.rec, err = recovery.Recover(s.drv, recovery.Options{
 		Dir: n.cfg.Dir, Shards: n.cfg.Shards, Slots: n.cfg.Slots,
 		Catalog: broker.CatalogConfig(), Topics: n.topics, Keep: n.cfg.RecoveryBytes,
-		Report: s.report,
+		Report: s.report, Known: n.cfg.known,
 	})
 	return err
 }

@@ -37,7 +37,8 @@ func (s State) String() string { return stateNames[s] }
 // on: opening again is what a death of the process and a new start are, without the
 // process. The old node ends at once, closes its connections, rings and files and gives
 // its memory back; only then does another one begin, with recovery, from nothing but the
-// data directory. It listens at the same address. Nothing is tried without an order.
+// data directory, which has to be the same. It listens at the same address. Nothing is
+// tried without an order.
 //
 // Its methods may be called from any goroutine.
 type Service struct {
@@ -185,6 +186,7 @@ func (s *Service) renew(old *Node, cfg Config) (*Node, error) {
 func (s *Service) serve(n *Node) {
 	s.mu.Lock()
 	s.node = n
+	s.cfg.known = &n.rec.Node
 	if s.state != Stopping {
 		s.set(Serving, nil)
 	}

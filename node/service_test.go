@@ -12,6 +12,8 @@ import (
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -359,4 +361,63 @@ func TestWhatWasReopenedSurvivesAPowerCut(t *testing.T) {
 			r.stop()
 		}
 	})
+}
+
+// TestAnotherDirectoryIsNotServedInItsPlace takes the data away, as a filesystem does that
+// is not mounted, or puts something older in its place.
+func TestAnotherDirectoryIsNotServedInItsPlace(t *testing.T) {
+	r := newMachine(t, small(1))
+	s := r.service()
+	r.create(r.dial(), "t", 1, "flushed")
+	l := newLoad(r)
+	l.produce("t", 0)
+	l.wait(50)
+	l.end()
+	r.n.device.Store(true)
+	fs := r.w.FS()
+	path := rigDir + "/" + checkpoint.NodeFile
+	node, err := checkpoint.LoadNode(fs, rigDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(words string) {
+		t.Helper()
+		if err := r.reopen(s); !errors.Is(err, layout.ErrBadDataDir) || !strings.Contains(err.Error(), words) {
+			t.Fatalf("reopening: %v, expected %q", err, words)
+		}
+		if c := s.Condition(); c.State != Down {
+			t.Fatalf("condition: %+v", c)
+		}
+	}
+	if err := fs.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	refused("is its filesystem mounted?")
+	if _, err := fs.Open(path, 0); !aio.IsNotExist(err) {
+		t.Fatalf("a node file was made: %v", err)
+	}
+	other := node
+	other.ID[3]++
+	if err := checkpoint.SaveNode(fs, rigDir, &other); err != nil {
+		t.Fatal(err)
+	}
+	refused("which was served from there")
+	later := node // as if the newest start had been another one
+	if err := later.Start(1); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.cfg.known = &later
+	s.mu.Unlock()
+	if err := checkpoint.SaveNode(fs, rigDir, &node); err != nil {
+		t.Fatal(err)
+	}
+	refused("an older copy")
+	s.mu.Lock()
+	s.cfg.known = &node
+	s.mu.Unlock()
+	if err := r.reopen(s); err != nil {
+		t.Fatal(err)
+	}
+	l.mustHave("t")
 }

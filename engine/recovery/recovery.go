@@ -57,6 +57,10 @@ type Options struct {
 	// Keep is the memory, in bytes, for what is read of the journals and has to be
 	// looked at twice; what has no room is read twice. Default 128 MiB.
 	Keep int64
+	// Known is the node file of the newest start, of a process that has served the
+	// directory before; nil if it has not. Another directory, or an older copy of it, is
+	// then refused, and so is a missing one.
+	Known *checkpoint.Node
 	// Report tells an operator, in one line, of what was found and done.
 	Report func(format string, args ...any)
 }
@@ -133,7 +137,7 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 		steps []func() error
 		spent *int64
 	}{
-		{[]func() error{r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers}, &spent.State},
+		{[]func() error{r.recognize, r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers}, &spent.State},
 		{[]func() error{r.scanJournals, r.agree}, &spent.Journals},
 		{[]func() error{r.replayCatalog, r.replayRest, r.findLosses, r.flushAll}, &spent.Replay},
 		{[]func() error{r.makeDurable, r.closeGaps}, &spent.Flush},
@@ -204,6 +208,27 @@ func (r *recovery) lockDir() error {
 	}
 	r.scanner, err = journal.NewScanner(r.d)
 	return err
+}
+
+// recognize refuses a directory that is not the one that was served before: a filesystem
+// that is not mounted, say, leaves an empty one, which would be taken for a new node's.
+func (r *recovery) recognize() error {
+	known := r.opts.Known
+	if known == nil {
+		return nil
+	}
+	n, err := checkpoint.LoadNode(r.fs, r.opts.Dir)
+	switch {
+	case errors.Is(err, checkpoint.ErrNone):
+		return fmt.Errorf("%w: what was served from %s is not there (is its filesystem mounted?): %w", layout.ErrBadDataDir, r.opts.Dir, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
+	case n.ID != known.ID:
+		return fmt.Errorf("%w: %s is of node %x, expected %x, which was served from there", layout.ErrBadDataDir, r.opts.Dir, n.ID, known.ID)
+	case n.Term() < known.Term():
+		return fmt.Errorf("%w: %s has seen start %d, expected %d or a later one: it is an older copy of what was served from there", layout.ErrBadDataDir, r.opts.Dir, n.Term(), known.Term())
+	}
+	return nil
 }
 
 // readNode reads the node file, or makes one in an empty directory, and counts

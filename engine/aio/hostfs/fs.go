@@ -72,8 +72,12 @@ func (FS) RemoveAll(path string) error {
 func (FS) Mkdir(path string) error {
 	err := os.Mkdir(path, dirPerm)
 	if errors.Is(err, fs.ErrExist) {
-		if st, serr := os.Stat(path); serr == nil && st.IsDir() {
+		st, serr := os.Stat(path)
+		switch {
+		case serr == nil && st.IsDir():
 			return nil
+		case serr != nil && !errors.Is(serr, fs.ErrNotExist):
+			err = serr // a filesystem that has stopped shows names, and nothing else
 		}
 	}
 	return fail("mkdir", path, err)
