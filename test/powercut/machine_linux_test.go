@@ -44,6 +44,7 @@ type machine struct {
 	disks    int
 
 	name   string // of the attached disk, "" if there is none
+	path   string // of the file that is it
 	mount  *fusedisk.Attachment
 	broker *process.Broker
 	// start is how long the newest start took.
@@ -91,7 +92,8 @@ func (m *machine) on(d *fusedisk.Disk, options string) error {
 	}
 	m.disks++
 	m.name = fmt.Sprintf("disk-%d", m.disks)
-	return m.remount(m.server.Add(m.name, d), options)
+	m.path = m.server.Add(m.name, d)
+	return m.remount(m.path, options)
 }
 
 func (m *machine) remount(path, options string) error {
