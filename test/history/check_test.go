@@ -104,6 +104,42 @@ var histories = []struct {
 		s.p.Crashed()
 		s.read(2, 0, 1)
 	}, nil},
+	{"sent again after it was taken", []Class{Memory}, func(s *story) {
+		s.sent(3)
+		s.acked(0)
+		tail := s.p.Tail(0)
+		for i := range uint32(2) {
+			tail.Record(int64(i), value(msg(i)))
+		}
+		s.p.Crashed()
+		s.p.Acked(msg(1), 9)
+		s.p.Acked(msg(2), 10)
+		for i := range uint32(2) {
+			tail.Record(int64(9+i), value(msg(1+i)))
+		}
+		s.read(11, 0, empty, empty, empty, empty, empty, empty, empty, empty, 1, 2)
+	}, nil},
+	{"sent again although nothing was taken", all, func(s *story) {
+		s.sent(2)
+		s.acked(0)
+		s.p.Tail(1).Record(1, value(msg(1)))
+		s.p.Acked(msg(1), 2)
+	}, []Kind{Duplicated}},
+	{"sent again and there as before", []Class{Memory}, func(s *story) {
+		s.sent(2)
+		s.acked(0)
+		s.p.Tail(1).Record(1, value(msg(1)))
+		s.p.Crashed()
+		s.p.Acked(msg(1), 2)
+		s.read(3, 0, 1, 1)
+	}, []Kind{Duplicated}},
+	{"sent again in a class that loses nothing", durable, func(s *story) {
+		s.sent(2)
+		s.acked(0)
+		s.p.Tail(1).Record(1, value(msg(1)))
+		s.p.Crashed()
+		s.p.Acked(msg(1), 2)
+	}, []Kind{Duplicated}},
 	{"unknown and not there", all, func(s *story) {
 		s.sent(2)
 		s.acked(0)

@@ -23,7 +23,8 @@
 //   - Where the class changes, each message has the one that its acknowledgement
 //     named.
 //   - An offset has one content for all time, also if that was lost.
-//   - A message that was not acknowledged may be there or not, once.
+//   - A message that was not acknowledged may be there or not, once. One that an end of
+//     a life may have taken may be there once more when its producer sends it again.
 //   - Nothing is there that was not sent, that was refused, or that belongs to
 //     another partition; nothing is changed.
 //   - Messages of one producer stand in the order in which it sent them.

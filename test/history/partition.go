@@ -34,7 +34,8 @@ type Partition struct {
 	ends       []end // by life, from 1
 	senders    map[uint32]*sender
 	log        pages
-	end        int64 // nothing known lies at or above it
+	moved      map[Message]bool // sent again after an end of a life had taken them
+	end        int64            // nothing known lies at or above it
 	scans      uint32
 	counts     Counts
 	violations []Violation
@@ -81,7 +82,8 @@ const (
 // sender is one producer's messages by sequence.
 type sender struct {
 	outcomes []outcome
-	offsets  []int64 // where each is, nowhere if that is not known
+	offsets  []int64  // where each is, nowhere if that is not known
+	lives    []uint32 // in which each was sent, at first
 }
 
 const nowhere = -1
@@ -91,6 +93,7 @@ const nowhere = -1
 func New(stream uint32, class Class) *Partition {
 	return &Partition{
 		stream: stream, class: class, weakest: class, ends: []end{stopped}, senders: map[uint32]*sender{}, log: pages{},
+		moved: map[Message]bool{},
 	}
 }
 
@@ -118,6 +121,7 @@ func (p *Partition) Sent(m Message) {
 	}
 	s.outcomes = append(s.outcomes, pending)
 	s.offsets = append(s.offsets, nowhere)
+	s.lives = append(s.lives, p.life())
 	p.counts.Sent++
 }
 
@@ -258,8 +262,11 @@ func (p *Partition) place(m Message, offset int64) *entry {
 		return nil
 	}
 	if at := s.offsets[m.Seq]; at != nowhere && at != offset {
-		p.violate(Duplicated, "message %v is at offset %d and at %d", m, at, offset)
-		return nil
+		if !p.mayMove(p.log.at(at)) {
+			p.violate(Duplicated, "message %v is at offset %d and at %d", m, at, offset)
+			return nil
+		}
+		p.moved[m] = true
 	}
 	if e.flags&isKnown == 0 {
 		*e = entry{producer: m.Producer, seq: m.Seq, life: p.life(), class: p.weakest, flags: isKnown}
@@ -267,6 +274,13 @@ func (p *Partition) place(m Message, offset int64) *entry {
 	s.offsets[m.Seq] = offset
 	p.end = max(p.end, offset+1)
 	return e
+}
+
+// mayMove reports whether a message may be at another offset than where it was seen: it was
+// not acknowledged, the end of a life since then may have taken it, and its producer has
+// sent it again. At the old place it must not be seen any more.
+func (p *Partition) mayMove(e *entry) bool {
+	return e.flags&(isAcked|isKept) == 0 && p.lossy(e.life, p.life())
 }
 
 // Counts sums the history up.

@@ -12,8 +12,8 @@ type Scan struct {
 	next   int64
 	gaps   int
 	order  order
-	// The life of the newest acknowledged message before the reading's position,
-	// and whether a gap follows it.
+	// The life in which the newest acknowledged message before the reading's position
+	// was sent, and whether a gap follows it.
 	before uint32
 	gap    span
 }
@@ -92,7 +92,7 @@ func (s *Scan) Record(offset int64, value []byte) {
 	e.scan = s.number
 	if e.flags&isAcked != 0 {
 		s.closeGap(e.life)
-		s.before = e.life
+		s.before = p.senders[m.Producer].lives[m.Seq] // it may have been there before it was known
 	}
 }
 
@@ -193,7 +193,12 @@ func (t *Tail) Record(offset int64, value []byte) {
 		p.violate(Lost, "a consumer got offset %d where %d comes next", offset, t.next)
 	}
 	t.next = max(t.next, offset+1)
-	if m, e := p.observe(offset, value); e != nil && !t.order.follows(m) {
+	m, e := p.observe(offset, value)
+	switch {
+	case e == nil || t.order.follows(m):
+	case p.moved[m]:
+		t.order[m.Producer] = m.Seq + 1
+	default:
 		p.violate(Reordered, "a consumer got message %v at offset %d behind sequence %d", m, offset, t.order[m.Producer]-1)
 	}
 }
