@@ -50,6 +50,12 @@ var variants = []struct {
 		{"engine/journal/replay.go", "\tcase c.incarnation != 0 && h.first() != (h.Incarnation > c.incarnation),\n\t\th.Incarnation < c.incarnation, w.lives.ghost(h):",
 			"\tcase c == nil:"},
 	}},
+	{"duplicate answered before its original is durable", nil, false, []Change{
+		{"engine/repeated.go", "\tcase b.End() > p.visible:\n\t\treturn false\n", "\tcase b.End() > p.visible:\n\t\treturn true\n"},
+	}},
+	{"duplicates not known after a start", nil, false, []Change{
+		{"engine/recovery/producers.go", "if h.ProducerID != batch.NoProducer && h.BaseSequence >= 0 {", "if h.ProducerID < batch.NoProducer {"},
+	}},
 	{"journals of a larger shard count ignored", nil, true, []Change{
 		{"engine/recovery/replay.go", "\t\tif !ok {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)",
 			"\t\tif !ok || shard >= r.opts.Shards {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)"},

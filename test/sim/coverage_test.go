@@ -33,6 +33,7 @@ const (
 	sawSeal          state = "segment rolled and sealed"
 	sawColdRead      state = "read from a segment"
 	sawScrub         state = "segment scrubbed"
+	sawRepeated      state = "batch of an idempotent producer known when it came again"
 	sawWriteFlush    state = "round made durable by a flush"
 	sawDSYNC         state = "round made durable by its write"
 	sawMark          state = "proof of the newest round after silence"
@@ -63,7 +64,7 @@ const (
 var states = []state{
 	sawKill, sawCut, sawStop, sawStopFull, sawCutAfterStop, sawKillThenCut, sawStartCut, sawMoreShards, sawFewerShards,
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
-	sawSeal, sawColdRead, sawScrub, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
+	sawSeal, sawColdRead, sawScrub, sawRepeated, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
 	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
 }

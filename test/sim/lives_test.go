@@ -212,7 +212,7 @@ func (r *run) gather(n *node.Manual) {
 			s state
 		}{
 			{j.Wraps, sawWrap}, {s.BusyJournal, sawRingFull}, {s.BusyMemory, sawMemoryFull}, {s.BusySlow, sawSlowed},
-			{s.Checkpoints, sawCheckpoint}, {s.TailEntries, sawTail}, {s.SealedSegments, sawSeal}, {s.ColdReads, sawColdRead},
+			{s.Checkpoints, sawCheckpoint}, {s.TailEntries, sawTail}, {s.SealedSegments, sawSeal}, {s.ColdReads, sawColdRead}, {s.Duplicates, sawRepeated},
 			{j.Flushes, sawWriteFlush}, {j.DSYNCs, sawDSYNC}, {j.Marks, sawMark},
 		} {
 			if c.n > 0 {

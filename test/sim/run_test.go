@@ -64,6 +64,8 @@ type run struct {
 	streams uint32
 	senders uint32
 
+	producers map[int64]bool // ids that the broker has given out
+
 	fault  fault
 	broken bool // a fault has been at work in this life
 	killed bool // the life has ended by the fuse
@@ -111,7 +113,7 @@ type sabotage func(d aio.Driver) aio.Driver
 // violated.
 func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.Options)) (r *run, err error) {
 	r = &run{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, maybe: map[string]bool{},
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, maybe: map[string]bool{}, producers: map[int64]bool{},
 		ops: map[opKind]int{}, seen: map[state]bool{},
 	}
 	defer func() {
@@ -141,6 +143,9 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 	r.reader = r.newLink(nil)
 	for range 1 + r.rng.IntN(3) {
 		r.actors = append(r.actors, r.newProducer())
+	}
+	for range seed % 3 {
+		r.actors = append(r.actors, r.newRetrier())
 	}
 	r.actors = append(r.actors, r.newConsumer(0), r.newConsumer(1), r.newAdmin())
 	platform := &platform{r: r, harm: harm}
