@@ -119,16 +119,20 @@ func TestATornTailIsNeverServed(t *testing.T) {
 func TestFiveThousandBatchesOfOneByte(t *testing.T) {
 	r := newRig(t, rigOptions{journal: 8 << 20, chunks: 8 << 20})
 	id := r.topic(1, ClassFlushed)
-	first := r.send(r.part(id, 0), 1, 8) // in flight, while the rest gathers
+	first := r.send(r.part(id, 0), 1, 1) // in flight, while the rest gathers
 	sent := []*produced{first}
+	rounds := r.shards[0].store.journal.Stats().Rounds
 	for len(sent) < 5001 {
-		sent = append(sent, r.send(r.part(id, 0), 1, 8))
+		sent = append(sent, r.send(r.part(id, 0), 1, 1))
 	}
 	r.until("acks", func() bool { return sent[len(sent)-1].done })
 	for i, a := range sent {
 		if a.Err != nil {
 			t.Fatalf("batch %d: %v", i, a.Err)
 		}
+	}
+	if n := r.shards[0].store.journal.Stats().Rounds - rounds; n > 3 {
+		t.Fatalf("%d rounds, expected one for nearly all of the batches", n)
 	}
 	r.mustHold(r.part(id, 0), sent)
 	r.w.Crash(sim.KeepNone)

@@ -366,7 +366,14 @@ func TestIndexFilesAreCaches(t *testing.T) {
 			r.t.Fatal(err)
 		}
 	}
+	var before []byte // the index of the segment before
 	for name, spoil := range map[string]func(r *rig, path string, old []byte){
+		"another's": func(r *rig, path string, old []byte) {
+			if before != nil {
+				write(r, path, before)
+			}
+			before = old
+		},
 		"missing":  func(r *rig, path string, _ []byte) { r.remove(path) },
 		"empty":    func(r *rig, path string, _ []byte) { write(r, path, nil) },
 		"7 bytes":  func(r *rig, path string, old []byte) { write(r, path, old[:7]) },

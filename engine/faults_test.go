@@ -221,3 +221,38 @@ func TestSegmentsBehindTheEndAreSetAside(t *testing.T) {
 	sent = append(sent, r.sendWait(r.part(id, 0), 1, 100))
 	r.mustHold(r.part(id, 0), sent)
 }
+
+// Names that mean nothing stand in no start's way, in whatever directory, and what is
+// behind them stays.
+func TestFilesOfOthersAreLeftAlone(t *testing.T) {
+	r, id, sent := threeSegments(t)
+	topic := filepath.Dir(filepath.Dir(r.part(id, 0).logPath(r.part(id, 0).first)))
+	r.w.Kill()
+	planted := []string{
+		rigDir + "/README", rigDir + "/journals/journal-x", rigDir + "/journals/journal-", rigDir + "/journals/notes",
+		rigDir + "/checkpoints/checkpoint-x.a", rigDir + "/checkpoints/notes", rigDir + "/topics/README",
+		rigDir + "/topics/lost+found/README", rigDir + "/topics/nothing.1/0/README", topic + "/README", topic + "/x/README",
+	}
+	for _, path := range planted {
+		for _, dir := range []string{filepath.Dir(filepath.Dir(path)), filepath.Dir(path)} {
+			if err := r.w.FS().Mkdir(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := aio.WriteFileAtomic(r.w.FS(), path, []byte("nothing")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		r.start()
+		r.mustHold(r.part(id, 0), sent)
+		sent = append(sent, r.sendWait(r.part(id, 0), 1, 100))
+		r.close()
+		r.w.Kill()
+	}
+	for _, path := range planted {
+		if b, err := aio.ReadFile(r.w.FS(), path, 100); err != nil || string(b) != "nothing" {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+}

@@ -316,14 +316,17 @@ func (r *rig) sendWait(p *Partition, n, size int) *produced {
 
 var testSerial uint64
 
-// testBatch is a batch whose records carry a number that no other has.
+// testBatch is a batch whose records carry a number that no other has, as their time
+// and, where there is room, in their value.
 func testBatch(t testing.TB, n, size int) []byte {
 	t.Helper()
 	b := batch.NewBuilder(nil, 1<<20)
 	for i := 0; i < n; i++ {
-		v := make([]byte, max(size, 8))
+		v := make([]byte, max(size, 1))
 		testSerial++
-		binary.BigEndian.PutUint64(v, testSerial)
+		var serial [8]byte
+		binary.BigEndian.PutUint64(serial[:], testSerial)
+		copy(v, serial[max(0, len(serial)-len(v)):])
 		for j := 8; j < len(v); j++ {
 			v[j] = byte(testSerial) + byte(j)
 		}
