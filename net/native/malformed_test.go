@@ -132,6 +132,9 @@ func FuzzFramesAreAnsweredOrRefused(f *testing.F) {
 	f.Add(uint64(5), append(frame(3, 1, 0, 7, 255, 255), frame(16, 1, 0, 8, 0, 1, 'a', 0, 0, 0, 1, 0, 0)...))
 	f.Add(uint64(6), append(frame(19, 1, 0, 7, 0, 1, 't'), frame(18, 1, 0, 9, 0, 1, 't')...))
 	f.Add(uint64(7), []byte{0, 0, 0, 9, 4, 1, 0})
+	f.Add(uint64(8), wire.AppendGroupCommitRequest(nil, 7, &wire.GroupCommitRequest{Group: []byte("g"), Entries: []wire.CommitEntry{{Next: 0}}}))
+	f.Add(uint64(9), append(wire.AppendGroupJoinRequest(nil, 7, &wire.GroupJoinRequest{Group: []byte("g"), Mode: wire.GroupAuto, Session: 1000, Topics: []string{"t"}}),
+		wire.AppendGroupHeartbeatRequest(nil, 8, wire.GroupHeartbeatRequest{Group: []byte("g"), Wait: 1})...))
 	f.Fuzz(func(t *testing.T, seed uint64, stream []byte) {
 		r := newRig(t, rigOptions{seed: seed, chunks: 4 << 20})
 		good := r.dial()

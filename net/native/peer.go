@@ -106,6 +106,10 @@ func (p *peer) request(h wire.Header, body []byte, f *conn.Frame) {
 		p.metadata(h, body)
 	case wire.OpHello:
 		p.refuse(h, wire.CodeMalformedFrame, "hello has been said")
+	case wire.OpGroupCommit, wire.OpGroupOffsets, wire.OpGroupJoin, wire.OpGroupHeartbeat,
+		wire.OpGroupLeave, wire.OpGroupAssign, wire.OpGroupForget, wire.OpGroupDelete:
+		s.count.add(GroupRequests)
+		p.group(h, body)
 	default:
 		s.count.add(TopicRequests)
 		p.topic(h, body)

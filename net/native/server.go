@@ -20,6 +20,7 @@ type Broker interface {
 	CancelFetch(r *broker.Fetch)
 	ListOffsets(r *broker.ListOffsets)
 	Admin(r *broker.Admin)
+	Group(r *broker.Group)
 }
 
 var _ Broker = (*broker.Shard)(nil)
@@ -38,6 +39,7 @@ type Server struct {
 	produces *produceRequest
 	fetches  *fetchRequest
 	lookups  *lookupRequest
+	groups   *groupRequest
 	peers    *peer
 
 	converting int                // works with helpers that make plain answers

@@ -7,7 +7,7 @@ import "strconv"
 type Code uint16
 
 // The codes. Blocks: 1 to 15 protocol, 16 to 31 topics, 32 to 47 produce,
-// 48 to 63 reads, 64 and above the state of the broker.
+// 48 to 63 reads, 64 to 79 the state of the broker, 80 to 95 groups.
 const (
 	CodeNone               Code = 0
 	CodeUnsupportedVersion Code = 1
@@ -40,6 +40,17 @@ const (
 	CodeShuttingDown Code = 66
 	CodeNotReady     Code = 67
 	CodeInternal     Code = 68
+
+	CodeUnknownGroup    Code = 80
+	CodeUnknownMember   Code = 81
+	CodeFencedMember    Code = 82
+	CodeOffsetBackwards Code = 83
+	CodeOffsetBeyondEnd Code = 84
+	CodeOffsetRaised    Code = 85
+	CodeGroupActive     Code = 86
+	CodeGroupWrongMode  Code = 87
+	CodeGroupLimit      Code = 88
+	CodeInvalidGroup    Code = 89
 )
 
 // codeInfo is one row of the code table.
@@ -82,6 +93,16 @@ var codeTable = []codeInfo{
 	{CodeShuttingDown, "ShuttingDown", true, false, "the broker is stopping and took nothing"},
 	{CodeNotReady, "NotReady", true, false, "the broker has not finished its recovery"},
 	{CodeInternal, "Internal", false, true, "the broker met a bug of its own"},
+	{CodeUnknownGroup, "UnknownGroup", false, false, "no group has this name"},
+	{CodeUnknownMember, "UnknownMember", false, false, "the group has no such member, any more; it has to join again"},
+	{CodeFencedMember, "FencedMember", false, false, "the member does not own the partition, or did so earlier; or its instance has been taken over"},
+	{CodeOffsetBackwards, "OffsetBackwards", false, false, "the offset is below the one that is committed; nothing was committed"},
+	{CodeOffsetBeyondEnd, "OffsetBeyondEnd", false, false, "the offset is behind the end of the partition's log; nothing was committed"},
+	{CodeOffsetRaised, "OffsetRaised", false, false, "the offset was below the start of the partition's log, which was committed instead; this is no failure"},
+	{CodeGroupActive, "GroupActive", false, false, "the group has members, or the partition an owner, which forbids it"},
+	{CodeGroupWrongMode, "GroupWrongMode", false, false, "the group divides its partitions in another way"},
+	{CodeGroupLimit, "GroupLimit", false, false, "a limit on groups, members or offsets is reached"},
+	{CodeInvalidGroup, "InvalidGroup", false, false, "a name or a number in the request about a group is out of range"},
 }
 
 // info finds c's row; nil for a number this build does not know.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,7 @@ func sampleID(first byte) (id [16]byte) {
 
 // messages is every message both ways, with variants where the layout differs.
 func messages() []message {
-	return append(connectionMessages(), append(dataMessages(), topicMessages()...)...)
+	return slices.Concat(connectionMessages(), dataMessages(), topicMessages(), groupMessages())
 }
 
 func connectionMessages() []message {
@@ -149,6 +150,74 @@ func topicMessages() []message {
 				{Shard: 2, LogStart: 8, Durable: 9, End: 10, BytesOnDisk: 11, ExposedBytes: 12, Epoch: 13},
 			},
 		}, byPointer(AppendTopicDescribeResponse), DecodeTopicDescribeResponse),
+	}
+}
+
+// decodeCommit adapts the decoder that uses a request again.
+func decodeCommit(b []byte) (GroupCommitRequest, error) {
+	var r GroupCommitRequest
+	err := DecodeGroupCommitRequest(b, &r)
+	return r, err
+}
+
+func assignmentOf(op Op) func([]byte, uint32, GroupAssignment) []byte {
+	return func(dst []byte, corr uint32, r GroupAssignment) []byte {
+		return AppendGroupAssignment(dst, op, corr, &r)
+	}
+}
+
+func groupResultOf(op Op) func([]byte, uint32, GroupResult) []byte {
+	return func(dst []byte, corr uint32, r GroupResult) []byte { return AppendGroupResult(dst, op, corr, &r) }
+}
+
+func groupMessages() []message {
+	name := []byte("risk")
+	refs := []PartitionRef{{sampleID(0x10), 7}, {sampleID(0x20), 8}}
+	entries := []CommitEntry{
+		{PartitionRef: refs[0], Next: 1 << 40, Epoch: 5, Metadata: []byte("meta")},
+		{PartitionRef: refs[1], Next: 9, Epoch: -1, Metadata: []byte{}},
+	}
+	grants := []GroupGrant{{refs[0], 3}, {refs[1], 4}}
+	return []message{
+		kind("group_commit_request", OpGroupCommit, 0, GroupCommitRequest{
+			Group: name, Member: sampleID(0x40), Generation: 4, Reset: true, Entries: entries,
+		}, byPointer(AppendGroupCommitRequest), decodeCommit),
+		kind("group_commit_response", OpGroupCommit, FlagResponse, GroupCommitResponse{
+			Code: CodeGroupActive, Message: "no", Entries: []CommittedEntry{{CodeNone, 1 << 40}, {CodeFencedMember, -1}},
+		}, byPointer(AppendGroupCommitResponse), DecodeGroupCommitResponse),
+		kind("group_offsets_request", OpGroupOffsets, 0, GroupOffsetsRequest{Group: name, Partitions: refs},
+			AppendGroupOffsetsRequest, DecodeGroupOffsetsRequest),
+		kind("group_offsets_response", OpGroupOffsets, FlagResponse, GroupOffsetsResponse{
+			Code: CodeUnknownGroup, Message: "none", Offsets: []GroupOffset{{entries[0], 1_800_000_000_000_000_000}, {entries[1], -1}},
+		}, byPointer(AppendGroupOffsetsResponse), DecodeGroupOffsetsResponse),
+		kind("group_join_request", OpGroupJoin, 0, GroupJoinRequest{
+			Group: name, Mode: GroupManual, Instance: "risk-1", Client: "desk", Session: 10_000, Topics: []string{"a", "bc"}, Claims: refs,
+		}, byPointer(AppendGroupJoinRequest), DecodeGroupJoinRequest),
+		kind("group_join_response", OpGroupJoin, FlagResponse, GroupAssignment{
+			Code: CodeGroupLimit, Message: "no", Member: sampleID(0x40), Generation: 4, Grants: grants,
+		}, assignmentOf(OpGroupJoin), DecodeGroupAssignment),
+		kind("group_heartbeat_request", OpGroupHeartbeat, 0, GroupHeartbeatRequest{
+			Group: name, Member: sampleID(0x40), Generation: 4, Wait: 3000,
+		}, AppendGroupHeartbeatRequest, DecodeGroupHeartbeatRequest),
+		kind("group_heartbeat_response", OpGroupHeartbeat, FlagResponse, GroupAssignment{
+			Code: CodeUnknownMember, Message: "no", Member: sampleID(0x40), Generation: 5, Grants: grants[:1],
+		}, assignmentOf(OpGroupHeartbeat), DecodeGroupAssignment),
+		kind("group_leave_request", OpGroupLeave, 0, GroupLeaveRequest{Group: name, Member: sampleID(0x40)},
+			AppendGroupLeaveRequest, DecodeGroupLeaveRequest),
+		kind("group_leave_response", OpGroupLeave, FlagResponse, GroupResult{Code: CodeFencedMember, Message: "no"},
+			groupResultOf(OpGroupLeave), DecodeGroupResult),
+		kind("group_assign_request", OpGroupAssign, 0, GroupAssignRequest{Group: name, Instance: "risk-1", Partitions: refs},
+			AppendGroupAssignRequest, DecodeGroupAssignRequest),
+		kind("group_assign_response", OpGroupAssign, FlagResponse, GroupResult{Codes: []Code{CodeNone, CodeGroupWrongMode}},
+			groupResultOf(OpGroupAssign), DecodeGroupResult),
+		kind("group_forget_request", OpGroupForget, 0, GroupForgetRequest{Group: name, Partitions: refs},
+			AppendGroupForgetRequest, DecodeGroupForgetRequest),
+		kind("group_forget_response", OpGroupForget, FlagResponse, GroupResult{Codes: []Code{CodeNone, CodeGroupActive}},
+			groupResultOf(OpGroupForget), DecodeGroupResult),
+		kind("group_delete_request", OpGroupDelete, 0, GroupDeleteRequest{Group: name},
+			AppendGroupDeleteRequest, DecodeGroupDeleteRequest),
+		kind("group_delete_response", OpGroupDelete, FlagResponse, GroupResult{Code: CodeUnknownGroup, Message: "no"},
+			groupResultOf(OpGroupDelete), DecodeGroupResult),
 	}
 }
 

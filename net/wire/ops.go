@@ -5,20 +5,28 @@ import "strconv"
 // Op is the operation of a frame. Numbers are for life.
 type Op uint8
 
-// The operations. 7 to 15 are reserved for groups, 20 to 31 for further
-// administration, 33 and above for transactions, check-back, delay and cancel.
+// The operations. 20 to 31 are reserved for further administration, 33 and above
+// for transactions, check-back, delay and cancel.
 const (
-	OpHello         Op = 1
-	OpPing          Op = 2
-	OpMetadata      Op = 3
-	OpProduce       Op = 4
-	OpFetch         Op = 5
-	OpListOffsets   Op = 6
-	OpTopicCreate   Op = 16
-	OpTopicAlter    Op = 17
-	OpTopicDelete   Op = 18
-	OpTopicDescribe Op = 19
-	OpProducerInit  Op = 32
+	OpHello          Op = 1
+	OpPing           Op = 2
+	OpMetadata       Op = 3
+	OpProduce        Op = 4
+	OpFetch          Op = 5
+	OpListOffsets    Op = 6
+	OpGroupCommit    Op = 7
+	OpGroupOffsets   Op = 8
+	OpGroupJoin      Op = 9
+	OpGroupHeartbeat Op = 10
+	OpGroupLeave     Op = 11
+	OpGroupAssign    Op = 12
+	OpGroupForget    Op = 13
+	OpGroupDelete    Op = 14
+	OpTopicCreate    Op = 16
+	OpTopicAlter     Op = 17
+	OpTopicDelete    Op = 18
+	OpTopicDescribe  Op = 19
+	OpProducerInit   Op = 32
 )
 
 // opInfo is one row of the op table: the name and the range of versions whose
@@ -29,17 +37,25 @@ type opInfo struct {
 }
 
 var opTable = [...]opInfo{
-	OpHello:         {"hello", 1, 1},
-	OpPing:          {"ping", 1, 1},
-	OpMetadata:      {"metadata", 1, 1},
-	OpProduce:       {"produce", 1, 1},
-	OpFetch:         {"fetch", 1, 1},
-	OpListOffsets:   {"list-offsets", 1, 1},
-	OpTopicCreate:   {"topic-create", 1, 1},
-	OpTopicAlter:    {"topic-alter", 1, 1},
-	OpTopicDelete:   {"topic-delete", 1, 1},
-	OpTopicDescribe: {"topic-describe", 1, 1},
-	OpProducerInit:  {"producer-init", 1, 1},
+	OpHello:          {"hello", 1, 1},
+	OpPing:           {"ping", 1, 1},
+	OpMetadata:       {"metadata", 1, 1},
+	OpProduce:        {"produce", 1, 1},
+	OpFetch:          {"fetch", 1, 1},
+	OpListOffsets:    {"list-offsets", 1, 1},
+	OpGroupCommit:    {"group-commit", 1, 1},
+	OpGroupOffsets:   {"group-offsets", 1, 1},
+	OpGroupJoin:      {"group-join", 1, 1},
+	OpGroupHeartbeat: {"group-heartbeat", 1, 1},
+	OpGroupLeave:     {"group-leave", 1, 1},
+	OpGroupAssign:    {"group-assign", 1, 1},
+	OpGroupForget:    {"group-forget", 1, 1},
+	OpGroupDelete:    {"group-delete", 1, 1},
+	OpTopicCreate:    {"topic-create", 1, 1},
+	OpTopicAlter:     {"topic-alter", 1, 1},
+	OpTopicDelete:    {"topic-delete", 1, 1},
+	OpTopicDescribe:  {"topic-describe", 1, 1},
+	OpProducerInit:   {"producer-init", 1, 1},
 }
 
 // Versions is the range of versions of o that this package decodes; ok is

@@ -104,3 +104,39 @@ func TestAnyTopicMessageRoundTrips(t *testing.T) {
 			}
 		})
 }
+
+func legalRefs(refs []PartitionRef) {
+	for i := range refs {
+		refs[i].Partition &= 1<<31 - 1
+	}
+}
+
+func TestAnyGroupMessageRoundTrips(t *testing.T) {
+	roundTrips(t, byPointer(AppendGroupCommitRequest), decodeCommit, func(_ *rapid.T, r *GroupCommitRequest) {
+		for i := range r.Entries {
+			r.Entries[i].Partition &= 1<<31 - 1
+		}
+	})
+	roundTrips(t, byPointer(AppendGroupCommitResponse), DecodeGroupCommitResponse, nil)
+	roundTrips(t, AppendGroupOffsetsRequest, DecodeGroupOffsetsRequest, func(_ *rapid.T, r *GroupOffsetsRequest) { legalRefs(r.Partitions) })
+	roundTrips(t, byPointer(AppendGroupOffsetsResponse), DecodeGroupOffsetsResponse, func(_ *rapid.T, r *GroupOffsetsResponse) {
+		for i := range r.Offsets {
+			r.Offsets[i].Partition &= 1<<31 - 1
+		}
+	})
+	roundTrips(t, byPointer(AppendGroupJoinRequest), DecodeGroupJoinRequest, func(_ *rapid.T, r *GroupJoinRequest) {
+		r.Mode = GroupAuto + r.Mode%2
+		legalRefs(r.Claims)
+	})
+	roundTrips(t, AppendGroupHeartbeatRequest, DecodeGroupHeartbeatRequest, nil)
+	roundTrips(t, assignmentOf(OpGroupHeartbeat), DecodeGroupAssignment, func(_ *rapid.T, r *GroupAssignment) {
+		for i := range r.Grants {
+			r.Grants[i].Partition &= 1<<31 - 1
+		}
+	})
+	roundTrips(t, AppendGroupLeaveRequest, DecodeGroupLeaveRequest, nil)
+	roundTrips(t, AppendGroupAssignRequest, DecodeGroupAssignRequest, func(_ *rapid.T, r *GroupAssignRequest) { legalRefs(r.Partitions) })
+	roundTrips(t, AppendGroupForgetRequest, DecodeGroupForgetRequest, func(_ *rapid.T, r *GroupForgetRequest) { legalRefs(r.Partitions) })
+	roundTrips(t, AppendGroupDeleteRequest, DecodeGroupDeleteRequest, nil)
+	roundTrips(t, groupResultOf(OpGroupAssign), DecodeGroupResult, nil)
+}
