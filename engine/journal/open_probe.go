@@ -12,12 +12,19 @@ import (
 
 // The number of writes by which each method is timed, at least and at most, and the time
 // after which there are no more of them: on a slow or busy device they would be most of
-// a start.
+// a start. A device on which the least of them take slowProbeTime is timed by fewer.
 const (
-	leastProbeRuns = 12
-	mostProbeRuns  = 50
-	probeTime      = 50 * time.Millisecond
+	leastProbeRuns  = 12
+	mostProbeRuns   = 50
+	probeTime       = 50 * time.Millisecond
+	fewestProbeRuns = 4
+	slowProbeTime   = 200 * time.Millisecond
 )
+
+// probed reports whether a number of runs, which have taken so long, are enough.
+func probed(runs int, took time.Duration) bool {
+	return runs >= leastProbeRuns && took >= probeTime || runs >= fewestProbeRuns && took >= slowProbeTime
+}
 
 // Timing is what ProbeMethod found, in nanoseconds: the lower quartile of the time
 // to make one block durable by each method, in which what others do on the machine
@@ -79,7 +86,7 @@ func ProbeMethod(d aio.Driver, r Region, yield func()) (Method, Timing, error) {
 	began := d.Clock().Now()
 	for run := range mostProbeRuns {
 		start := d.Clock().Now()
-		if run >= leastProbeRuns && start-began >= int64(probeTime) {
+		if probed(run, time.Duration(start-began)) {
 			break
 		}
 		if !refused {

@@ -158,6 +158,19 @@ func TestTheFasterMethodIsChosen(t *testing.T) {
 	}
 }
 
+func TestTheProbeOfASlowDeviceIsNotMostOfAStart(t *testing.T) {
+	const call = 40 * time.Millisecond
+	d, r := newSlowRegion(int64(call), int64(2*call))
+	before := d.now
+	m, timing, err := ProbeMethod(d, r, nil)
+	if err != nil || m != MethodDSYNC || timing.DSYNC < int64(call) {
+		t.Fatalf("%v, %+v, %v", m, timing, err)
+	}
+	if took := time.Duration(d.now - before); took > fewestProbeRuns*4*call {
+		t.Fatalf("%v of a device's time", took)
+	}
+}
+
 // sleepy is a driver that must not sleep.
 type sleepy struct {
 	*memDriver
