@@ -57,7 +57,7 @@ func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
 // families are all metrics, in the order in which they are served.
 func families() []family {
 	all := append(ofProcess(), ofNode()...)
-	all = append(all, logFailed())
+	all = append(all, recoverySeconds(), logFailed())
 	for _, f := range ofShards() {
 		all = append(all, f.family())
 	}
@@ -153,6 +153,26 @@ func ofNode() []family {
 		figure("mqd_shards", gauge, "Shards.",
 			func(f *node.Figures) float64 { return float64(len(f.Shards)) }),
 	}
+}
+
+// recoverySeconds says where the time of the newest start went.
+func recoverySeconds() family {
+	return family{name: "mqd_recovery_seconds", kind: gauge, labels: []string{"phase"},
+		help: "How long each part of the newest recovery took: reading checkpoints, reading journals, replaying, flushing, writing checkpoints.",
+		collect: func(v *view, sample func(float64, ...string)) {
+			if v.figures == nil {
+				return
+			}
+			spent := &v.figures.Recovery.Spent
+			for _, part := range []struct {
+				phase string
+				took  int64
+			}{
+				{"state", spent.State}, {"journals", spent.Journals}, {"replay", spent.Replay}, {"flush", spent.Flush}, {"checkpoints", spent.Checkpoints},
+			} {
+				sample(nanos(part.took), part.phase)
+			}
+		}}
 }
 
 // logFailed stays 1 while no node could be started in the place of one whose logs had
