@@ -110,7 +110,7 @@ func (b *broker) mustReopen() {
 	b.t.Helper()
 	for {
 		said, status := b.order("reopen")
-		if status == 0 {
+		if status == 0 || strings.Contains(said, "every log works") {
 			return
 		}
 		if status != 1 || !strings.HasPrefix(said, "mqd: not reopened: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, "input/output error") {
@@ -121,6 +121,23 @@ func (b *broker) mustReopen() {
 		}
 		b.mustShow(`mqd_log_failed{shard="0"} 1`)
 	}
+}
+
+// takesMore appends a message, and reports false if the log has failed again. Its threads
+// are few, and each comes to its faults once.
+func (b *broker) takesMore(id wire.TopicID) bool {
+	b.t.Helper()
+	r, err := b.open().Produce(wire.ProduceRequest{Topic: id, Batch: batchOf("more")})
+	if err != nil || r.Code != wire.CodeNone && r.Code != wire.CodeStorageError {
+		b.t.Fatalf("produce: %v, %v; the broker said: %s", err, r.Code, b.p.LogTail())
+	}
+	said, status := b.order("status")
+	_, metrics := b.get("/metrics")
+	works := r.Code == wire.CodeNone && status == 0 && strings.Contains(metrics, "\n"+`mqd_log_failed{shard="0"} 0`+"\n")
+	if works && (!strings.Contains(said, "serving, ready") || strings.Contains(metrics, "\nmqd_reopened_total 0\n")) {
+		b.t.Errorf("behind a reopening: %s", said)
+	}
+	return works
 }
 
 // The faults strike some calls of each thread: once a thread has come to them, the device
@@ -160,14 +177,16 @@ func TestALogThatFailedIsSeenAndOpenedAgainWithoutARestart(t *testing.T) {
 				t.Error("a connection to the old node was answered")
 			}
 			b.mustHold(id, acked)
-			b.mustServe(b.open(), id)
-			b.mustShow(`mqd_log_failed{shard="0"} 0`)
-			b.mustShow("mqd_reopened_total 1")
-			b.mustOrder("status", 0, "serving, ready", "reopened 1 times")
+			for !b.takesMore(id) {
+				b.mustReopen()
+			}
+			b.mustHold(id, acked)
 			if now := b.p.PID(); now != pid {
 				t.Errorf("process %d became %d", pid, now)
 			}
-			b.stop()
+			if err := b.p.Kill(); err != nil { // an orderly end may come to a fault too
+				t.Error(err)
+			}
 		})
 	}
 }
