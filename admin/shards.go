@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mqd-broker/mqd/engine/scrub"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
 	"github.com/mqd-broker/mqd/node"
@@ -62,6 +63,14 @@ func ofShards() []shardFamily {
 	for _, c := range native.CounterTable {
 		all = append(all, shardFamily{"mqd_" + c.Name, counter, sentence(c.Help), true,
 			func(s *node.ShardFigures) float64 { return float64(s.Native.Get(c.Counter)) }})
+	}
+	for _, c := range scrub.CounterTable {
+		all = append(all, shardFamily{"mqd_" + c.Name, counter, sentence(c.Help), true, func(s *node.ShardFigures) float64 {
+			if s.Scrub == nil { // it is off
+				return 0
+			}
+			return float64(c.Of(s.Scrub).Load())
+		}})
 	}
 	return all
 }

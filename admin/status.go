@@ -128,7 +128,7 @@ func (st *Status) tell(f *node.Figures) {
 	}
 	st.Serving = n
 	warn := func(format string, args ...any) { st.Warnings = append(st.Warnings, fmt.Sprintf(format, args...)) }
-	full := false
+	full, rotten := false, uint64(0)
 	for i := range f.Shards {
 		sh := &f.Shards[i]
 		l := LogState{
@@ -143,6 +143,9 @@ func (st *Status) tell(f *node.Figures) {
 			warn("shard %d did not answer within %v", sh.Shard, askPatience)
 		}
 		full = full || sh.DiskFull
+		if sh.Scrub != nil {
+			rotten += sh.Scrub.Damaged.Load()
+		}
 		n.Shards = append(n.Shards, l)
 	}
 	if full || f.BallastMissing {
@@ -150,6 +153,9 @@ func (st *Status) tell(f *node.Figures) {
 	}
 	if f.Recovery.Damaged > 0 || f.Recovery.Losses > 0 {
 		warn("the start found damage: %d damaged rounds or bodies, %d ranges of offsets that are lost or may be; its log lines say where", f.Recovery.Damaged, f.Recovery.Losses)
+	}
+	if rotten > 0 {
+		warn("scrubbing has found %d damaged places; the log says where", rotten)
 	}
 	if f.MissingSegments > 0 {
 		warn("segments are missing in %d places; the log says where", f.MissingSegments)

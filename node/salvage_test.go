@@ -162,6 +162,7 @@ func TestWhatIsGivenUpIsPassedOver(t *testing.T) {
 	if plan.Accepted = true; err != nil || sum != plan || fmt.Sprint(notes) != fmt.Sprint(planned) {
 		t.Fatalf("%v: %+v %+v, planned %+v %+v", err, sum, notes, plan, planned)
 	}
+	r.w.Crash(sim.KeepNone) // it is durable when it has ended
 	if n := r.verified(); n != 0 {
 		t.Errorf("%d damaged places behind the salvage", n)
 	}

@@ -318,6 +318,17 @@ func TestASegmentThatIsDeletedMeanwhileIsPassedOver(t *testing.T) {
 	}
 }
 
+func TestWhatTheStoreHasNoMoreIsNotJudged(t *testing.T) {
+	r := newRig(t, Options{Rate: quick}, 1)
+	r.corrupt(id(0, 0), 100)
+	r.inTheMiddle()
+	r.parts[0] = nil // and its files are still there
+	r.pass(1)
+	if len(r.found)+len(r.failed)+len(r.made) > 0 || r.s.Stats().Segments.Load() > 0 {
+		t.Fatalf("found %v, failed %v, made %v", r.found, r.failed, r.made)
+	}
+}
+
 func TestASegmentWhoseFileIsGoneBeforeTheStoreKnowsIsPassedOver(t *testing.T) {
 	r := newRig(t, Options{Rate: quick}, 2)
 	r.inTheMiddle()

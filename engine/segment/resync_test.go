@@ -66,6 +66,33 @@ func TestOneFlippedBitCostsExactlyOneBatch(t *testing.T) {
 	}
 }
 
+// TestEveryByteOfASegmentIsWatched flips a bit of each byte of a segment of 64 KiB, and
+// walks over what is around it: the batch that has it is lost, and nothing else.
+func TestEveryByteOfASegmentIsWatched(t *testing.T) {
+	rng := newRand(t, 26)
+	l := randomLog(t, testID, rng, 64<<10)
+	data := bytes.Clone(l.data)
+	hints := l.index(DefaultIndexInterval)
+	at := 0
+	for i := range data {
+		if int64(i) >= l.batches[at].End() {
+			at++
+		}
+		bit := byte(1) << rng.IntN(8)
+		data[i] ^= bit
+		first, last := max(0, at-2), min(at+6, len(l.batches)-1)
+		o := l.options()
+		o.From, o.Offset = l.batches[first].Pos, l.batches[first].BaseOffset
+		o.To, o.EndOffset = l.batches[last].End(), l.batches[last].LastOffset+1
+		w := walk(t, data, o, hints)
+		if b := &l.batches[at]; len(w.batches) != last-first || len(w.damage) != 1 ||
+			w.damage[0].FromOffset != b.BaseOffset || w.damage[0].ToOffset != b.LastOffset+1 {
+			t.Fatalf("byte %d, of batch %d: %d of %d batches left, damage %+v", i, at, len(w.batches), last-first+1, w.damage)
+		}
+		data[i] ^= bit
+	}
+}
+
 func TestOneFlippedHeaderBitCostsExactlyOneBatch(t *testing.T) {
 	rng := newRand(t, 22)
 	l := newTestLog(testID)

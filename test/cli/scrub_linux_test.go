@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -36,7 +39,7 @@ func TestOneFlippedBitIsFoundAndCostsOneBatch(t *testing.T) {
 	}
 	lost := damaged[0]
 
-	b = serve(t, dir, "--shards", "1", "--scrub-rate", "1GiB", "--scrub-interval", "1s")
+	b = serve(t, dir, "--shards", "1", "--scrub-rate", "1GiB", "--scrub-interval", "1s", "--admin-listen", "127.0.0.1:0")
 	for _, line := range []string{"DAMAGED: found by scrubbing", "scrubbed everything"} {
 		if !b.log.wait(line) {
 			t.Fatalf("the log does not say %q:\n%s", line, b.log)
@@ -53,10 +56,32 @@ func TestOneFlippedBitIsFoundAndCostsOneBatch(t *testing.T) {
 		t.Error("what is behind the damage has changed")
 	}
 	wants(t, b.fails("", "consume", "t", "--from", fmt.Sprint(lost.Offset)), fmt.Sprint(lost.EndOffset))
+	wants(t, b.metrics(), "mqd_scrub_damaged_total{shard=\"0\"} 1\n")
 	b.stop()
 	if n := strings.Count(b.log.String(), "DAMAGED: found by scrubbing"); n != 1 {
 		t.Errorf("told %d times", n)
 	}
+}
+
+// metrics are what the broker tells at its admin HTTP, whose address stands in its log.
+func (b *broker) metrics() string {
+	b.t.Helper()
+	var line struct{ Msg, Address string }
+	for text := range strings.Lines(b.log.String()) {
+		if err := json.Unmarshal([]byte(text), &line); err == nil && line.Msg == "admin HTTP" {
+			break
+		}
+	}
+	answer, err := http.Get("http://" + line.Address + "/metrics")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // lines are the values of n messages from a place on.
