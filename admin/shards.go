@@ -146,6 +146,8 @@ func ofStores() []shardFamily {
 			func(s *node.ShardFigures) float64 { return float64(s.Store.SealedSegments) }},
 		{"mqd_segment_seal_errors_total", counter, "Indexes that could not be written; they are rebuilt when they are needed.", false,
 			func(s *node.ShardFigures) float64 { return float64(s.Store.SealErrors) }},
+		{"mqd_segments_removed_total", counter, "Segments below the log start that have been removed.", false,
+			func(s *node.ShardFigures) float64 { return float64(s.Store.RemovedSegments) }},
 		{"mqd_cold_reads_total", counter, "Reads from segments instead of memory.", false,
 			func(s *node.ShardFigures) float64 { return float64(s.Store.ColdReads) }},
 		{"mqd_read_errors_total", counter, "Reads from segments that the device has refused.", false,

@@ -136,6 +136,10 @@ func (e rigEvents) SealFailed(k engine.Key, base int64, err error) {
 	e.r.t.Errorf("seal of %v at %d: %v", k, base, err)
 }
 
+func (e rigEvents) SegmentsLeft(dir string, err error) {
+	e.r.log = append(e.r.log, fmt.Sprintf("segments left in %s: %v", dir, err))
+}
+
 func (e rigEvents) DiskFull(shard int, full bool, err error) {
 	e.r.log = append(e.r.log, fmt.Sprintf("disk of shard %d full %v: %v", shard, full, err))
 }

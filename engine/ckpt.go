@@ -52,6 +52,7 @@ type checkpointer struct {
 	clean   bool            // the last one, at an orderly end
 	done    func(err error) // told when the present checkpoint has ended
 	granted []*Partition
+	trims   []*Partition // with a log start that is to move
 }
 
 // turn does a bounded piece of work. After a failed flush other flushes succeed and prove
@@ -71,6 +72,9 @@ func (c *checkpointer) turn() {
 			c.begin()
 		}
 	case checkpointFlush:
+		if c.reserve && !c.clean && c.s.DiskFull() {
+			c.target = 0 // nothing gets flushed, and trims would make room
+		}
 		c.flushedOne()
 	case checkpointCapture:
 		c.capture()
@@ -109,11 +113,12 @@ func (c *checkpointer) flushedOne() {
 	}
 	c.stage = checkpointCapture
 	c.at, c.walking = 0, false
-	c.reserve = false
+	c.reserve, c.trims = false, c.trims[:0]
 	c.s.producers.Expire(c.s.loop.Now(), capturePerTurn)
 	c.seq++
 	c.release = c.releasable()
-	c.enc.Begin(c.s.slots())
+	c.s.slotBuf = c.s.opts.AppendSlots(c.s.slotBuf[:0], c.s.journal.FillingLSN())
+	c.enc.Begin(c.s.slotBuf)
 }
 
 // header is the checkpoint's header.
@@ -129,17 +134,6 @@ func (c *checkpointer) header() checkpoint.Header {
 		h.Flags |= checkpoint.FlagClean
 	}
 	return h
-}
-
-// slots are the slots that the shard owns, for a checkpoint.
-func (s *Store) slots() []checkpoint.Slot {
-	s.slotBuf = s.slotBuf[:0]
-	for slot, owner := range s.opts.Slots {
-		if int(owner) == s.opts.Shard {
-			s.slotBuf = append(s.slotBuf, checkpoint.Slot{Slot: uint16(slot), Term: s.opts.Term, Index: s.journal.FillingLSN()})
-		}
-	}
-	return s.slotBuf
 }
 
 // releasable is the newest LSN up to which nothing is needed from the journal.
@@ -190,13 +184,14 @@ func (c *checkpointer) record(p *Partition) bool {
 	}
 	r := checkpoint.Partition{
 		Topic: p.key.Topic, Partition: p.key.Partition, Slot: p.slot, Class: uint8(p.shown),
-		Term: c.s.opts.Term, NextOffset: p.next, LogStart: p.logStart,
+		Term: c.s.opts.Term, NextOffset: p.next,
 		Epochs: p.epochs, Reserved: c.reservation(p),
 	}
 	if seg := p.durableSegment(); seg != nil {
 		r.SegmentBase, r.End, r.NextOffset = seg.base, seg.flushed, seg.flushedOffset
 		r.MaxTimestamp, r.NewestAppend = seg.maxTimestamp, seg.appendTime
 	}
+	r.LogStart = c.logStart(p, r.NextOffset)
 	c.enc.Add(&r)
 	c.end = r.NextOffset
 	c.s.producers.Walk(&p.producers)
@@ -216,10 +211,14 @@ func (c *checkpointer) reservation(p *Partition) int64 {
 	return p.reserve
 }
 
-// durableSegment is the newest segment with flushed bytes, or the first one.
+// durableSegment is the newest segment with flushed bytes, or the first one, of those
+// that are to stay.
 func (p *Partition) durableSegment() *segfile {
 	best := p.first
-	for seg := p.first; seg != nil; seg = seg.next {
+	for best != nil && best.next != nil && best.next.base <= p.start.Wanted() {
+		best = best.next
+	}
+	for seg := best; seg != nil; seg = seg.next {
 		if seg.flushed > 0 {
 			best = seg
 		}
@@ -244,11 +243,12 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 			s.opts.Ballast.Release()
 		}
 		c.target = 0
-		c.reserve = len(granted) > 0
+		c.reserve = len(granted)+len(c.trims) > 0
 		c.finished(op.Err)
 		return
 	}
 	s.stats.Checkpointed(s.loop.Now())
+	c.trimmed()
 	for _, p := range granted {
 		switch {
 		case !p.renew:

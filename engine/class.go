@@ -35,7 +35,7 @@ func (s *Store) Configure(p *Partition, cfg PartitionConfig, done ConfigDone) {
 	p.changes = append(p.changes, classChange{class: cfg.Class, done: done})
 	if !p.inChanging {
 		p.inChanging = true
-		s.changing = append(s.changing, p)
+		s.changing.Push(p)
 	}
 	s.changeClasses()
 }
@@ -47,17 +47,7 @@ func (s *Store) changeClasses() {
 		return
 	}
 	s.inChanges = true
-	for i := 0; i < len(s.changing); {
-		p := s.changing[i]
-		if !s.changeClass(p) {
-			i++
-			continue
-		}
-		p.inChanging = false
-		last := len(s.changing) - 1
-		s.changing[i], s.changing[last] = s.changing[last], nil
-		s.changing = s.changing[:last]
-	}
+	s.changing.Rotate(s.changing.Len(), s.changeClass)
 	s.inChanges = false
 }
 
@@ -83,6 +73,7 @@ func (s *Store) changeClass(p *Partition) bool {
 		p.changes = p.changes[:n]
 		done.Configured(p, err)
 	}
+	p.inChanging = false
 	return true
 }
 

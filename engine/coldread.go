@@ -268,13 +268,8 @@ func (seg *segfile) Log() segment.Log {
 // storage wraps an I/O error of a read. The log goes on: only this answer fails.
 func (s *Store) storage(err error) error {
 	s.stats.ReadErrors++
-	return &readError{err}
+	return fmt.Errorf("read: %w: %w", ErrStorage, err)
 }
-
-type readError struct{ err error }
-
-func (e *readError) Error() string   { return "read: " + e.err.Error() }
-func (e *readError) Unwrap() []error { return []error{ErrStorage, e.err} }
 
 // roundUp rounds n up to a multiple of unit, a power of two.
 func roundUp(n, unit int64) int64 { return (n + unit - 1) &^ (unit - 1) }

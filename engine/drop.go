@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/mqd-broker/mqd/engine/aio"
+import (
+	"slices"
+
+	"github.com/mqd-broker/mqd/engine/aio"
+)
 
 // DropDone hears that a partition is gone from memory.
 type DropDone interface {
@@ -15,12 +19,12 @@ func (s *Store) Drop(p *Partition, done DropDone) {
 		return
 	}
 	p.dropped, p.dropDone = true, done
-	for r := p.waiters; r != nil; r = p.waiters {
-		s.finishRead(r, ErrDropped)
+	for p.waiters.Len() > 0 {
+		s.finishRead(p.waiters.First().Owner, ErrDropped)
 	}
 	s.markClean(p)
 	s.discard(p)
-	s.dropping = append(s.dropping, p)
+	s.dropping.Push(p)
 	s.finishDrops()
 }
 
@@ -31,18 +35,14 @@ func (s *Store) finishDrops() {
 		return
 	}
 	s.inDrops = true
-	for i := 0; i < len(s.dropping); {
-		p := s.dropping[i]
+	s.dropping.Rotate(s.dropping.Len(), func(p *Partition) bool {
 		if s.inUse(p) {
-			i++
-			continue
+			return false
 		}
-		last := len(s.dropping) - 1
-		s.dropping[i], s.dropping[last] = s.dropping[last], nil
-		s.dropping = s.dropping[:last]
 		s.forget(p)
 		p.dropDone.Dropped(p.key)
-	}
+		return true
+	})
 	s.inDrops = false
 }
 
@@ -53,7 +53,7 @@ func (s *Store) inUse(p *Partition) bool {
 		return true
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Busy() || s.failed == nil && seg.safe < seg.size-seg.discarded {
+		if seg.inUse() || s.failed == nil && seg.safe < seg.size-seg.discarded {
 			return true
 		}
 	}
@@ -63,6 +63,11 @@ func (s *Store) inUse(p *Partition) bool {
 		}
 	}
 	return false
+}
+
+// inUse reports whether anybody is at work on seg.
+func (seg *segfile) inUse() bool {
+	return seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Busy()
 }
 
 // forget gives back everything that p holds.
@@ -79,10 +84,5 @@ func (s *Store) forget(p *Partition) {
 	s.markClean(p)
 	s.producers.Drop(&p.producers)
 	delete(s.parts, p.key)
-	for i, q := range s.list {
-		if q == p {
-			s.list = append(s.list[:i], s.list[i+1:]...)
-			break
-		}
-	}
+	s.list = slices.DeleteFunc(s.list, func(q *Partition) bool { return q == p })
 }

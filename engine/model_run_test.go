@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
@@ -43,6 +45,7 @@ type modelRun struct {
 	live    []*modelTopic
 	nextID  byte
 	unacked int
+	trims   int          // not answered
 	reads   []*modelRead // under way or not released
 	holds   []*sim.Hold
 	mayFail bool
@@ -133,6 +136,8 @@ func (m *modelRun) act() {
 		m.fetch(m.anyPart())
 	case n < 72:
 		m.releaseReads(m.rng.IntN(3))
+	case n < 74:
+		m.trim(m.anyPart())
 	case n < 90:
 		for range m.rng.IntN(40) {
 			m.turn()
@@ -241,9 +246,9 @@ func (m *modelRun) fetch(p *modelPart) {
 	case 0:
 		f.Offset = max(0, end-int64(m.rng.IntN(10)))
 	case 1:
-		f.Offset = 0
+		f.Offset = p.part.LogStart()
 	default:
-		f.Offset = m.rng.Int64N(end + 1)
+		f.Offset = m.rng.Int64N(end + 1) // may be below the log start
 	}
 	f.MaxBytes = []int{1, 500, 4096, 64 << 10, 1 << 20}[m.rng.IntN(5)]
 	if m.rng.IntN(3) == 0 {
@@ -299,8 +304,8 @@ func (m *modelRun) hold() {
 		{Ops: sim.Writes, Path: "*.log"}, {Ops: sim.Flushes, Path: "*.log"}, {Ops: sim.Writes | sim.Flushes, Path: "*.log"},
 		{Ops: sim.Writes, Path: "journal-*"}, {Ops: sim.Flushes, Path: "journal-*"},
 		{Path: "checkpoint-*"}, {Path: "*.index"}, {Ops: sim.Opens, Path: "*.log"}, {Ops: sim.Reads, Path: "*.log"},
-		{Ops: sim.DirSyncs}, {Ops: sim.Truncates}, {Ops: sim.Allocates},
-	}[m.rng.IntN(12)]
+		{Ops: sim.DirSyncs}, {Ops: sim.Truncates}, {Ops: sim.Allocates}, {Ops: sim.Removes}, {Ops: sim.Renames},
+	}[m.rng.IntN(14)]
 	m.note("hold %+v", f)
 	m.holds = append(m.holds, m.w.Hold(f))
 }
@@ -361,6 +366,41 @@ func (m *modelRun) configure() {
 	}
 }
 
+// modelTrim waits for a trim.
+type modelTrim struct {
+	p      *modelPart
+	offset int64
+}
+
+// Trimmed notes that a log start is in force.
+func (c *modelTrim) Trimmed(logStart int64, err error) {
+	r := c.p.run
+	r.trims--
+	r.note("%s trimmed to %d, asked for %d: %v", c.p.name(), logStart, c.offset, err)
+	if err != nil && !c.p.topic.gone || err == nil && (logStart < c.offset || logStart != c.p.part.LogStart()) {
+		r.failf("%s: trim to %d: log start %d, %v", c.p.name(), c.offset, logStart, err)
+	}
+}
+
+// trim moves a log start, mostly not far, or begins a new segment.
+func (m *modelRun) trim(p *modelPart) {
+	durable := p.part.Durable()
+	offset := m.rng.Int64N(durable + 1)
+	switch m.rng.IntN(8) {
+	case 0:
+		offset = durable
+	case 1, 2:
+		p.part.store.Roll(p.part)
+		return
+	default:
+		offset = min(offset, p.part.LogStart()+m.rng.Int64N(100))
+	}
+	m.note("trim %s to %d", p.name(), offset)
+	p.trim = max(p.trim, offset)
+	m.trims++
+	p.part.store.Trim(p.part, offset, &modelTrim{p, offset})
+}
+
 type modelDrop struct{ left int }
 
 func (d *modelDrop) Dropped(Key) { d.left-- }
@@ -404,7 +444,7 @@ func (m *modelRun) lookup(p *modelPart) {
 	l := &TimeLookup{Part: p.part, Time: 1000 + m.rng.Int64N(int64(m.serial)+2), Owner: &f}
 	p.part.store.LookUpTime(l)
 	m.until("lookup", func() bool { m.releaseReads(len(m.reads)); return f.done })
-	if l.Err != nil || l.Offset < 0 || l.Offset > p.part.Durable() || l.Timestamp >= 0 && l.Timestamp < l.Time {
+	if l.Err != nil || l.Offset < p.part.LogStart() || l.Offset > p.part.Durable() || l.Timestamp >= 0 && l.Timestamp < l.Time {
 		m.failf("%s: time %d: offset %d, timestamp %d, error %v", p.name(), l.Time, l.Offset, l.Timestamp, l.Err)
 	}
 }
@@ -441,7 +481,7 @@ func (m *modelRun) end() {
 		m.w.Crash(keep)
 	}
 	m.releaseHolds()
-	m.reads, m.unacked = nil, 0
+	m.reads, m.unacked, m.trims = nil, 0, 0
 	m.restart(&cut)
 	for _, tp := range m.live {
 		m.open(tp)
@@ -518,6 +558,7 @@ func (m *modelRun) settle() {
 		}
 	}
 	m.until("acks", func() bool { return m.unacked == 0 })
+	m.until("trims", func() bool { m.releaseReads(len(m.reads)); return m.trims == 0 })
 	m.until("reads", func() bool { m.releaseReads(len(m.reads)); return len(m.reads) == 0 })
 }
 
@@ -574,6 +615,7 @@ func (m *modelRun) verify() {
 	for _, tp := range m.live {
 		for _, p := range tp.parts {
 			m.verifyPart(p.part)
+			m.mustHoldOnly(p.part)
 		}
 	}
 }
@@ -595,4 +637,44 @@ func (r *rig) verifyPart(p *Partition) {
 			r.t.Fatalf("verify %s (%d bytes, sealed %v): index %v, damage %+v", p.logPath(seg), seg.size, seg.sealed, j.IndexFault, j.Damage)
 		}
 	}
+}
+
+// mustHoldOnly checks that the directory of a partition has the files of its segments and no
+// others.
+func (r *rig) mustHoldOnly(p *Partition) {
+	r.t.Helper()
+	r.until("removal", func() bool {
+		return p.store.trimming.Len() == 0 && p.store.remover.Idle() && p.store.indexes.Sealing() == 0
+	})
+	names := r.names(p.dir)
+	for _, seg := range p.bases {
+		names = slices.DeleteFunc(names, func(n string) bool {
+			return n == segment.LogName(seg.base) || n == segment.IndexName(seg.base)
+		})
+	}
+	if len(names) > 0 {
+		r.t.Fatalf("%s has %v; the log begins at %d, its segments at %d", p.dir, names, p.LogStart(), basesOf(p))
+	}
+}
+
+func basesOf(p *Partition) []int64 {
+	var bases []int64
+	for _, seg := range p.bases {
+		bases = append(bases, seg.base)
+	}
+	return bases
+}
+
+// names are the names in a directory, which need not be there.
+func (r *rig) names(dir string) []string {
+	r.t.Helper()
+	entries, err := r.w.FS().ReadDir(dir)
+	if err != nil && !aio.IsNotExist(err) {
+		r.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name)
+	}
+	return names
 }

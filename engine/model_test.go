@@ -57,6 +57,8 @@ type modelPart struct {
 	batches  []*modelBatch // in the order of appending
 	seen     []*modelBatch // acknowledged or served, by base, one for each offset
 	durable  int64         // the largest that has been shown
+	start    int64         // the largest log start that has been shown
+	trim     int64         // the largest that has been asked for
 	weak     bool          // the class has been weaker than flushed
 	changing bool          // a change of class is under way
 }
@@ -142,10 +144,13 @@ func (m *modelPart) watch() {
 	if p.Durable() < m.durable {
 		m.run.failf("%s: durable %d after %d", m.name(), p.Durable(), m.durable)
 	}
-	if p.LogStart() != 0 || p.Durable() > p.End() {
+	if p.LogStart() < m.start || p.LogStart() > m.trim {
+		m.run.failf("%s: log start %d after %d, asked for %d", m.name(), p.LogStart(), m.start, m.trim)
+	}
+	if p.LogStart() > p.Durable() || p.Durable() > p.End() {
 		m.run.failf("%s: log start %d, durable %d, end %d", m.name(), p.LogStart(), p.Durable(), p.End())
 	}
-	m.durable = p.Durable()
+	m.durable, m.start = p.Durable(), p.LogStart()
 }
 
 // modelRead is a fetch under way, or one whose memory is still in use.
@@ -161,7 +166,7 @@ func (f *modelRead) ReadDone(*Read) {
 	r := f.m.run
 	f.done = true
 	if f.Err != nil {
-		if f.m.topic.gone && f.Err == ErrDropped {
+		if f.m.topic.gone && f.Err == ErrDropped || f.Err == ErrOutOfRange && f.Offset < f.m.part.LogStart() {
 			return
 		}
 		r.failf("%s: fetch at %d: %v", f.m.name(), f.Offset, f.Err)
@@ -202,7 +207,7 @@ func (f *modelRead) release() {
 func (m *modelPart) survivors(cut bool) {
 	r, found := m.run, map[*modelBatch]bool{}
 	m.watch()
-	for at := int64(0); at < m.part.Durable(); {
+	for at := m.start; at < m.part.Durable(); {
 		f := &modelRead{m: m}
 		f.Part, f.Offset, f.MaxBytes, f.Owner = m.part, at, 1<<16, f
 		m.part.store.Read(&f.Read)
@@ -220,6 +225,8 @@ func (m *modelPart) survivors(cut bool) {
 		must := b.kill && !cut || b.cut
 		switch {
 		case b.dead:
+		case b.last < m.start:
+			b.dead = true
 		case found[b]:
 			b.kill, b.cut = true, true // recovery has made it durable
 		case must:

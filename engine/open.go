@@ -32,7 +32,9 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	p.epochs = st.Epochs
 	s.producers.Restore(&p.producers, st.Producers, s.loop.Now())
 	s.newestTime = max(s.newestTime, st.AppendTime)
-	p.logStart, p.next, p.visible = st.LogStart, st.NextOffset, st.NextOffset
+	p.next, p.visible = st.NextOffset, st.NextOffset
+	p.start.Restore(st.LogStart)
+	s.remover.Add(p.dir, st.Below)
 	for i, seg := range st.Segments {
 		f := &segfile{part: p, base: seg.Base, file: aio.NoFile, created: true, entry: true}
 		f.size, f.safe, f.written, f.flushed, f.index.TailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size

@@ -8,6 +8,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/producers"
+	"github.com/mqd-broker/mqd/engine/retention"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/internal/invariant"
@@ -61,11 +62,13 @@ type Partition struct {
 
 	inChanging bool // in the store's list of partitions with changes
 
-	logStart int64
-	next     int64 // the offset that the next batch gets: log end
-	visible  int64 // consumers read below it
-	visSeg   *segfile
-	visPos   int64
+	start      retention.LogStart
+	isTrimming bool // in the store's queue of partitions whose log start moves
+
+	next    int64 // the offset that the next batch gets: log end
+	visible int64 // consumers read below it
+	visSeg  *segfile
+	visPos  int64
 
 	first, active *segfile   // list by next
 	bases         []*segfile // the same, for binary search
@@ -85,10 +88,10 @@ type Partition struct {
 	dirMade   bool
 	memory    int // entries of this partition that wait for the journal
 
-	waiters    *Read           // fetches that wait for new batches
-	nextWaiter *Read           // that is looked at next, while they are woken
-	ends       [lastEnds]place // where the newest fetches from memory ended
-	nextEnd    uint8           // the one to be forgotten next
+	waiters    order.List[*Read]  // fetches that wait for new batches
+	nextWaiter *order.Node[*Read] // that is looked at next, while they are woken
+	ends       [lastEnds]place    // where the newest fetches from memory ended
+	nextEnd    uint8              // the one to be forgotten next
 
 	isWoken   bool // in the store's list of partitions whose waiters may go on
 	nextWoken *Partition
@@ -113,7 +116,7 @@ func (p *Partition) Key() Key { return p.key }
 func (p *Partition) Class() Class { return p.class }
 
 // LogStart is the first offset that can be read.
-func (p *Partition) LogStart() int64 { return p.logStart }
+func (p *Partition) LogStart() int64 { return p.start.At() }
 
 // Durable is the end of what the class promises: consumers read below it.
 func (p *Partition) Durable() int64 { return p.visible }
@@ -382,7 +385,7 @@ func (p *Partition) setVisible(offset int64, seg *segfile, pos int64) {
 		invariant.Violated("engine: the durable offset never goes back")
 	}
 	p.visible, p.visSeg, p.visPos = offset, seg, pos
-	if p.waiters != nil && !p.isWoken {
+	if p.waiters.Len() > 0 && !p.isWoken {
 		p.isWoken, p.nextWoken, p.store.woken = true, p.store.woken, p
 	}
 }

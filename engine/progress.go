@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/mqd-broker/mqd/engine/fifo"
+	"github.com/mqd-broker/mqd/engine/shard"
 )
 
 // JournalProgress is called by the journal: rounds up to written have been
@@ -91,4 +92,36 @@ func (s *Store) fail(err error) {
 func upTo(q *fifo.Queue[pending], lsn uint64) bool {
 	r := q.Front()
 	return r != nil && r.lsn <= lsn
+}
+
+// noteUnflushed counts n bytes of round lsn that are acknowledged before they are
+// flushed and makes sure that the flush comes in time.
+func (s *Store) noteUnflushed(p *Partition, lsn uint64, n int64) {
+	interval, limit := p.cfg.Window(p.class)
+	s.unflushed.Add(lsn, n, limit)
+	when := s.loop.Now() + int64(interval)
+	if !s.flushTimer.Armed() || s.flushTimer.When() > when {
+		s.loop.Arm(&s.flushTimer, when)
+	}
+}
+
+// flushWritten submits the flush of what has been acknowledged without one, if it is
+// due.
+func (s *Store) flushWritten() {
+	if s.unflushed.Due() {
+		s.unflushed.Submitted(s.journal.Flush())
+	}
+}
+
+type flushTimer Store
+
+// Fire begins the flush of what has been acknowledged without one.
+func (t *flushTimer) Fire(*shard.Timer, int64) { t.unflushed.Want() }
+
+// exposed is an upper bound of what a power cut would take from a partition.
+func (s *Store) exposed(p *Partition) int64 {
+	if p.memory == 0 && s.unflushed.Bytes() == 0 {
+		return 0
+	}
+	return s.unflushed.Bytes() + s.memoryBytes
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
@@ -36,8 +37,7 @@ type Read struct {
 	pins    [MaxPieces]*chunk
 	cold    *coldRead
 	waiting bool
-	prev    *Read // among the partition's waiters
-	next    *Read
+	place   order.Node[*Read] // among the partition's waiters
 	timer   shard.Timer
 }
 
@@ -59,7 +59,7 @@ func (s *Store) tryRead(r *Read) {
 	case p.dropped:
 		s.finishRead(r, ErrDropped)
 		return
-	case r.Offset < p.logStart || r.Offset > p.next:
+	case r.Offset < p.LogStart() || r.Offset > p.next:
 		s.finishRead(r, ErrOutOfRange)
 		return
 	}
@@ -277,11 +277,8 @@ func (s *Store) waitRead(r *Read) {
 		return
 	}
 	r.waiting = true
-	r.prev, r.next = nil, r.Part.waiters
-	if r.next != nil {
-		r.next.prev = r
-	}
-	r.Part.waiters = r
+	r.place.Owner = r
+	r.Part.waiters.Add(&r.place, 0)
 	r.timer.Owner = r
 	s.loop.Arm(&r.timer, r.Until)
 	s.waitingReads++
@@ -295,18 +292,10 @@ func (s *Store) unpark(r *Read) {
 		return
 	}
 	r.waiting = false
-	if r.Part.nextWaiter == r {
-		r.Part.nextWaiter = r.next
+	if r.Part.nextWaiter == &r.place {
+		r.Part.nextWaiter = r.place.Next()
 	}
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		r.Part.waiters = r.next
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next = nil, nil
+	r.Part.waiters.Remove(&r.place)
 	s.loop.Disarm(&r.timer)
 	s.waitingReads--
 }
@@ -324,10 +313,10 @@ func (s *Store) wakeAll() {
 // wake answers the reads that waited for p's visible end to move. Those that
 // still have to wait stay where they are. Whoever hears of one may cancel others.
 func (s *Store) wake(p *Partition) {
-	p.nextWaiter = p.waiters
+	p.nextWaiter = p.waiters.First()
 	for p.nextWaiter != nil {
-		r := p.nextWaiter
-		p.nextWaiter = r.next
+		r := p.nextWaiter.Owner
+		p.nextWaiter = r.place.Next()
 		if p.epochs.SkipGap(r.Offset) < p.visible {
 			s.tryRead(r)
 		}

@@ -95,6 +95,9 @@ func (t rigTopics) Partitions(f func(Key)) {
 
 const rigDir = "/data"
 
+// pauseOptions are of the machine that lets time pass.
+var pauseOptions = aio.Options{ArenaBytes: 4096, RecvBuffers: 2, RecvBufferBytes: 4096, Entries: 2}
+
 func newRig(t *testing.T, o rigOptions) *rig {
 	t.Helper()
 	if o.shards == 0 {
@@ -120,7 +123,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	}
 	t.Logf("seed %d", o.seed)
 	r := &rig{t: t, opts: o, topics: rigTopics{}, w: sim.New(sim.Options{Seed: o.seed, DSYNC: o.dsync})}
-	r.pause = r.w.ClientDriver(aio.Options{ArenaBytes: 4096, RecvBuffers: 2, RecvBufferBytes: 4096, Entries: 2})
+	r.pause = r.w.ClientDriver(pauseOptions)
 	r.start()
 	return r
 }
@@ -197,6 +200,10 @@ func (e rigEvents) SealFailed(k Key, base int64, err error) {
 		return
 	}
 	e.r.t.Errorf("seal of %v at %d: %v", k, base, err)
+}
+
+func (e rigEvents) SegmentsLeft(dir string, err error) {
+	e.r.log = append(e.r.log, fmt.Sprintf("segments left in %s: %v", dir, err))
 }
 
 func (e rigEvents) DiskFull(shard int, full bool, err error) {

@@ -71,7 +71,7 @@ func TestTheScrubberFindsWhatAReaderWouldMeet(t *testing.T) {
 		t.Fatalf("found %+v, failed %v, %d reads", e.found, e.failed, r.shards[0].store.stats.ColdReads)
 	}
 	found := e.found[0].Range
-	first, next := p.logStart, p.next
+	first, next := p.LogStart(), p.next
 	met := 0
 	for at := int64(0); at < sent[len(sent)-1].Base; {
 		f := r.read(p, at, 1)
@@ -84,8 +84,8 @@ func TestTheScrubberFindsWhatAReaderWouldMeet(t *testing.T) {
 		at = f.Next
 		r.shards[0].store.Release(&f.Read)
 	}
-	if met != 1 || p.logStart != first || p.next != next {
-		t.Fatalf("%d errors, log %d to %d, before %d to %d", met, p.logStart, p.next, first, next)
+	if met != 1 || p.LogStart() != first || p.next != next {
+		t.Fatalf("%d errors, log %d to %d, before %d to %d", met, p.LogStart(), p.next, first, next)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/producers"
+	"github.com/mqd-broker/mqd/engine/retention"
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/slab"
@@ -80,10 +81,12 @@ type Store struct {
 	pinned       int
 	woken        *Partition
 
-	changing  []*Partition // with changes of class
-	inChanges bool         // somebody goes through them
-	dropping  []*Partition
-	inDrops   bool // somebody goes through them
+	changing  fifo.Queue[*Partition] // with changes of class
+	inChanges bool                   // somebody goes through them
+	dropping  fifo.Queue[*Partition]
+	inDrops   bool                   // somebody goes through them
+	trimming  fifo.Queue[*Partition] // whose log starts are moving
+	remover   *retention.Remover     // of files of segments
 
 	checkpoint   checkpointer
 	deviceFailed *atomic.Bool
@@ -114,6 +117,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.journalTimer.Owner, s.retryTimer.Owner = wakeTimer{}, wakeTimer{}
 	s.slowTimer.Owner = (*slowTimer)(s)
 	s.checkpoint.s = s
+	s.remover = retention.NewRemover(l, func(dir string, err error) { s.opts.Events.SegmentsLeft(dir, err) }, s.ReleaseBallast)
 	s.pieces = make([][]byte, opts.MaxBatch/slab.UnitBytes+2)
 	var err error
 	if s.chunks, err = newChunkPool(s.drv, opts.ChunkBytes); err != nil {
@@ -172,12 +176,13 @@ func (s *Store) Finish(now int64) {
 	if next := s.journal.Timer(now, wall); next > 0 {
 		s.loop.Arm(&s.journalTimer, next)
 	}
-	if len(s.changing) > 0 {
+	if s.changing.Len() > 0 {
 		s.changeClasses()
 	}
-	if len(s.dropping) > 0 {
+	if s.dropping.Len() > 0 {
 		s.finishDrops()
 	}
+	s.trimming.Rotate(trimsPerTurn, s.trimOn)
 	s.checkpoint.turn()
 	s.writeback(now)
 	if s.closing != closeNot {

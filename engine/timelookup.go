@@ -77,7 +77,10 @@ func (t *TimeLookup) CompleteJob(op *aio.JobOp) { t.found(op.Err) }
 // timeReadBytes is how much is read at a time while the batch is looked for.
 const timeReadBytes = 64 << 10
 
+// readFrom goes on at offset, or at the log start: what is below may be there, and may
+// have been removed meanwhile.
 func (t *TimeLookup) readFrom(offset int64) {
+	offset = max(offset, t.Part.LogStart())
 	if offset >= t.Part.visible {
 		t.finish(t.Part.visible, -1, nil)
 		return
@@ -88,6 +91,11 @@ func (t *TimeLookup) readFrom(offset int64) {
 
 // ReadDone has a helper search what has been read.
 func (t *TimeLookup) ReadDone(r *Read) {
+	if r.Err == ErrOutOfRange && r.Offset < t.Part.LogStart() {
+		t.s.Release(r)
+		t.readFrom(r.Offset)
+		return
+	}
 	if r.Err != nil || r.N == 0 {
 		err, end := r.Err, r.N == 0 && r.Err == nil
 		t.s.Release(r)
@@ -98,7 +106,7 @@ func (t *TimeLookup) ReadDone(r *Read) {
 		t.finish(-1, -1, err)
 		return
 	}
-	t.find = timesearch.Job{Time: t.Time, Pieces: r.Pieces[:r.N]}
+	t.find = timesearch.Job{Time: t.Time, From: t.read.Offset, Pieces: r.Pieces[:r.N]}
 	t.job = aio.JobOp{Job: &t.find, Owner: t}
 	t.s.drv.SubmitJob(&t.job)
 }
@@ -109,6 +117,8 @@ func (t *TimeLookup) found(err error) {
 	switch {
 	case err != nil:
 		t.finish(-1, -1, &CorruptError{Path: t.Part.dir, Offset: t.read.Offset, Expected: "whole records", Found: err.Error()})
+	case t.find.Found && t.find.Offset < t.Part.LogStart():
+		t.readFrom(t.find.Offset) // it has been removed meanwhile
 	case t.find.Found:
 		t.finish(t.find.Offset, t.find.Timestamp, nil)
 	default:

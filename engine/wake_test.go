@@ -34,14 +34,14 @@ func TestAReadCancelledByAnotherIsNotAnswered(t *testing.T) {
 		waiting[i] = c
 		p.store.Read(&c.Read)
 	}
-	// The newest is answered first.
-	waiting[3].others = []*canceller{waiting[2], waiting[1]}
+	// The oldest is answered first.
+	waiting[0].others = []*canceller{waiting[1], waiting[2]}
 	r.sendWait(p, 1, 100)
 	r.until("answers", func() bool { return waiting[3].done > 0 && waiting[0].done > 0 })
 	r.run(5 * time.Millisecond)
 	for i, want := range []int{1, 0, 0, 1} {
 		if waiting[i].done != want {
-			t.Errorf("read %d: %d answers, expected %d; CancelRead said %v", i, waiting[i].done, want, waiting[3].told)
+			t.Errorf("read %d: %d answers, expected %d; CancelRead said %v", i, waiting[i].done, want, waiting[0].told)
 		}
 	}
 	for _, c := range waiting {

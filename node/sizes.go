@@ -84,6 +84,11 @@ func (e *events) SealFailed(k engine.Key, base int64, err error) {
 	e.log().Warn("index not written, it will be rebuilt", "topic", k.Topic, "partition", k.Partition, "base", base, "error", err)
 }
 
+// SegmentsLeft implements engine.Events.
+func (e *events) SegmentsLeft(dir string, err error) {
+	e.log().Warn("segments not removed, it is tried again", "directory", dir, "error", err)
+}
+
 // DiskFull implements engine.Events.
 func (e *events) DiskFull(shard int, full bool, err error) {
 	if full {

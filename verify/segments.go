@@ -46,6 +46,8 @@ func (r *run) readPartition(t *topic, n uint32, state *partState) error {
 	next := int64(-1) // where the segment that follows should begin
 	if state != nil {
 		next = state.rec.LogStart
+		segments = r.kept(p, segments)
+		known = len(segments)
 	}
 	for i := range segments {
 		r.hole(p, next, segments[i].Base)
@@ -66,6 +68,29 @@ func (r *run) readPartition(t *topic, n uint32, state *partState) error {
 	return nil
 }
 
+// kept are the segments that do not end at or below the log start. The others are being
+// removed, and nothing needs them any more.
+func (r *run) kept(p *partition, list []segment.File) []segment.File {
+	rec, n := &p.state.rec, 0
+	for n < len(list) && list[n].Base < rec.SegmentBase {
+		end := rec.SegmentBase
+		if n+1 < len(list) {
+			end = list[n+1].Base
+		}
+		if end > rec.LogStart {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		f := r.blank(Note, p.dir)
+		f.Topic, f.Partition, f.Offset, f.EndOffset = p.name, int64(p.number), list[0].Base, rec.LogStart
+		f.Reason = "segments below the log start; the broker removes them"
+		r.report(f)
+	}
+	return list[n:]
+}
+
 // pending counts segments that no checkpoint knows of.
 func (r *run) pending(p *partition, list []segment.File) {
 	for _, s := range list {
@@ -82,7 +107,7 @@ func (r *run) pending(p *partition, list []segment.File) {
 // lostLogs reports indexes whose log is gone.
 func (r *run) lostLogs(p *partition) {
 	for _, s := range p.list.Lost {
-		if p.state == nil || s.IndexBytes <= 0 || s.Base >= p.state.rec.SegmentBase {
+		if p.state == nil || s.IndexBytes <= 0 || s.Base >= p.state.rec.SegmentBase || s.Base < p.state.rec.LogStart {
 			continue
 		}
 		f := r.blank(Damage, filepath.Join(p.dir, segment.IndexName(s.Base)))

@@ -27,6 +27,7 @@ type directory struct {
 	d     aio.Driver
 	node  checkpoint.Node
 	topic layout.TopicID
+	ends  [2]int64 // of the catalog's log and of the newest of t
 }
 
 func newDirectory(t *testing.T) *directory {
@@ -44,17 +45,22 @@ func newDirectory(t *testing.T) *directory {
 	x.write(layout.CheckpointsDir+"/catalog.a", state.Snapshot().Append(nil, x.node.ID))
 	end := x.log(layout.CatalogTopic, layout.CatalogName, 0, false, create.Append(nil), gone.Append(nil))
 	x.log(x.topic, "t", 0, true, []byte("a"), []byte("b"))
-	second := x.log(x.topic, "t", 2, false, []byte("c"))
-
-	var w checkpoint.Writer
-	w.Begin([]checkpoint.Slot{{Slot: 0, Term: 1}})
-	w.Add(&checkpoint.Partition{Topic: layout.CatalogTopic, Class: 3, Term: 1, End: end, NextOffset: 2})
-	w.Add(&checkpoint.Partition{Topic: x.topic, Class: 3, Term: 1, SegmentBase: 2, End: second, NextOffset: 3})
-	x.write(layout.CheckpointsDir+"/checkpoint-0.a", w.Finish(&checkpoint.Header{Node: x.node.ID, Shards: 1, Sequence: 1, LSN: 1}))
+	x.ends = [2]int64{end, x.log(x.topic, "t", 2, false, []byte("c"))}
+	x.checkpoint(0)
 	region, err := journal.CreateFile(x.d, layout.JournalPath(dir, 0), journal.MinRegion, journal.Identity{})
 	x.must(err)
 	x.must(region.Close())
 	return x
+}
+
+// checkpoint writes a checkpoint by which the log of t begins at logStart.
+func (x *directory) checkpoint(logStart int64) {
+	x.t.Helper()
+	var w checkpoint.Writer
+	w.Begin([]checkpoint.Slot{{Slot: 0, Term: 1}})
+	w.Add(&checkpoint.Partition{Topic: layout.CatalogTopic, Class: 3, Term: 1, End: x.ends[0], NextOffset: 2})
+	w.Add(&checkpoint.Partition{Topic: x.topic, Class: 3, Term: 1, SegmentBase: 2, End: x.ends[1], NextOffset: 3, LogStart: logStart})
+	x.write(layout.CheckpointsDir+"/checkpoint-0.a", w.Finish(&checkpoint.Header{Node: x.node.ID, Shards: 1, Sequence: 1, LSN: 1}))
 }
 
 func (x *directory) must(err error) {
@@ -172,6 +178,23 @@ func TestDamageIsToldWithItsPlace(t *testing.T) {
 		if sum, found, err := x.verify(Options{}); err != nil || sum.Damages == 0 || !strings.Contains(found, c.want) {
 			t.Errorf("%s: %v, %+v, expected %q in\n%s", c.name, err, sum, c.want, found)
 		}
+	}
+}
+
+// What a trim has not removed yet may be there in any state.
+func TestSegmentsBelowTheLogStartAreNoDamage(t *testing.T) {
+	x := newDirectory(t)
+	x.must(x.w.Corrupt(x.path(segment.LogName(0)), 70, 1))
+	if sum, found, err := x.verify(Options{}); err != nil || sum.Damages == 0 {
+		t.Fatalf("damage that counts: %+v, %v\n%s", sum, err, found)
+	}
+	x.checkpoint(2)
+	for range 2 {
+		sum, found, err := x.verify(Options{})
+		if err != nil || sum.Damages > 0 {
+			t.Fatalf("%+v, %v\n%s", sum, err, found)
+		}
+		x.must(x.d.FS().Remove(x.path(segment.LogName(0)))) // its index is still there
 	}
 }
 

@@ -51,6 +51,16 @@ func (q *Queue[T]) Take() T {
 	return v
 }
 
+// Rotate takes up to n elements, each once, and pushes those behind the others again for
+// which done reports false. done may push and take.
+func (q *Queue[T]) Rotate(n int, done func(T) bool) {
+	for n = min(n, q.Len()); n > 0 && q.Len() > 0; n-- {
+		if v := q.Take(); !done(v) {
+			q.Push(v)
+		}
+	}
+}
+
 func (q *Queue[T]) grow() {
 	n := q.Len()
 	bigger := make([]T, max(firstSize, 2*len(q.ring)))

@@ -33,6 +33,25 @@ type PartitionConfig struct {
 	AppendTimestamps bool
 }
 
+// The window of class written where a topic does not say otherwise.
+const (
+	writtenFlushInterval = time.Second
+	writtenFlushBytes    = 64 << 20
+)
+
+// Window is the longest time, and the most bytes, that may pass until a flush begins of
+// what has been acknowledged under class without one.
+func (c *PartitionConfig) Window(class Class) (time.Duration, int64) {
+	interval, limit := writtenFlushInterval, int64(writtenFlushBytes)
+	if class == ClassWritten && c.FlushInterval > 0 {
+		interval = c.FlushInterval
+	}
+	if class == ClassWritten && c.FlushBytes > 0 {
+		limit = min(limit, c.FlushBytes)
+	}
+	return interval, limit
+}
+
 // MustRoll is the one rule of where a segment ends: a batch of n bytes that does
 // not fit into a segment of size bytes begins a new one, unless the segment is
 // empty. The writer and recovery both follow it.

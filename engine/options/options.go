@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/ballast"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/producers"
 )
@@ -68,6 +69,9 @@ type Events interface {
 	// SealFailed: the index of a sealed segment could not be written; it will
 	// be rebuilt when it is needed.
 	SealFailed(k layout.Key, base int64, err error)
+	// SegmentsLeft: files of segments below the log start could not be removed
+	// from the directory of a partition. It is tried again.
+	SegmentsLeft(dir string, err error)
 	// DiskFull: the filesystem has no space for segments, with the error that says
 	// so, or has some again.
 	DiskFull(shard int, full bool, err error)
@@ -102,6 +106,17 @@ func (o Store) WithDefaults() Store {
 		o.DeviceFailed = new(atomic.Bool)
 	}
 	return o
+}
+
+// AppendSlots appends the slots that the shard owns to dst, for a checkpoint. index is
+// that of the entries which the journal takes next.
+func (o *Store) AppendSlots(dst []checkpoint.Slot, index uint64) []checkpoint.Slot {
+	for slot, owner := range o.Slots {
+		if int(owner) == o.Shard {
+			dst = append(dst, checkpoint.Slot{Slot: uint16(slot), Term: o.Term, Index: index})
+		}
+	}
+	return dst
 }
 
 // ArenaBytes is the I/O memory that a store with these options takes from its

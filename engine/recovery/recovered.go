@@ -42,9 +42,14 @@ func (r *recovery) finishPartition(p *replayed) error {
 }
 
 // segments lists the segments of a partition. Files that begin at or above its end
-// hold nothing that was acknowledged; they are set aside.
+// hold nothing that was acknowledged; they are set aside. Those that end at or below the
+// log start are done without; see below.
 func (r *recovery) segments(p *replayed, st *PartitionState) error {
-	for _, f := range p.files {
+	files, err := r.below(p, st)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
 		if !p.has || f.Base > p.seg.Base {
 			path := filepath.Join(p.dir, segment.LogName(f.Base))
 			if err := r.fs.Rename(path, segment.Orphan(path)); err != nil {
@@ -69,6 +74,39 @@ func (r *recovery) segments(p *replayed, st *PartitionState) error {
 		r.missing(p, st.LogStart, st.Segments[0].Base)
 	}
 	return nil
+}
+
+// below notes the segments that end at or below the log start, and what an earlier life has
+// left of such, and returns the files of the others. What interrupted writes have left goes
+// at once: there is not much of it.
+func (r *recovery) below(p *replayed, st *PartitionState) ([]segment.File, error) {
+	for _, name := range p.leftovers {
+		if kind, base := segment.ParseName(name); kind == segment.KindDeleted {
+			st.Below = append(st.Below, base)
+		} else if err := r.fs.Remove(filepath.Join(p.dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	files := p.files
+	for len(files) > 0 && files[0].Base < p.seg.Base {
+		end := p.seg.Base
+		if len(files) > 1 {
+			end = min(end, files[1].Base)
+		}
+		if end > st.LogStart {
+			break
+		}
+		st.Below = append(st.Below, files[0].Base)
+		files = files[1:]
+	}
+	for _, f := range p.indexes {
+		if f.Base < st.LogStart && (len(files) == 0 || f.Base < files[0].Base) {
+			st.Below = append(st.Below, f.Base)
+		}
+	}
+	slices.Sort(st.Below)
+	st.Below = slices.Compact(st.Below)
+	return files, nil
 }
 
 // missing reports that the oldest segments are gone, if those that are there begin at

@@ -34,15 +34,16 @@ type replayed struct {
 
 	producers producers.Log
 
-	next    int64          // offset that the next batch must have
-	files   []segment.File // logs, as the directory showed them and as they are now
-	indexes []segment.File // indexes without a log
-	seg     SegmentState   // the segment that is being appended to
-	has     bool           // seg exists
-	file    aio.File
-	open    bool
-	exists  bool // the directory does
-	touched bool
+	next      int64          // offset that the next batch must have
+	files     []segment.File // logs, as the directory showed them and as they are now
+	indexes   []segment.File // indexes without a log
+	leftovers []string       // names of files that an earlier life has begun to write or remove
+	seg       SegmentState   // the segment that is being appended to
+	has       bool           // seg exists
+	file      aio.File
+	open      bool
+	exists    bool // the directory does
+	touched   bool
 
 	head    []byte   // content of the partial block before seg.Size, from a tail entry
 	pending [][]byte // batches that follow seg.Size
@@ -410,7 +411,7 @@ func (r *recovery) list(parts ...*replayed) error {
 		}
 		p.exists = ops[i].Err == nil
 		l := segment.Classify(ops[i].Entries)
-		p.files, p.indexes = l.Segments, l.Lost
+		p.files, p.indexes, p.leftovers = l.Segments, l.Lost, l.Leftovers
 		if err := r.cutTail(p); err != nil {
 			return err
 		}

@@ -15,6 +15,9 @@ type PartitionState struct {
 	Epochs     checkpoint.EpochTable
 	Segments   []SegmentState // by rising base
 	Producers  []producers.State
+	// Below are the bases of segments whose files are to be removed: they are below
+	// the log start, or an earlier life had begun to remove them.
+	Below []int64
 	// MaxTimestamp and AppendTime are the newest, in milliseconds and Unix
 	// nanoseconds.
 	MaxTimestamp, AppendTime int64

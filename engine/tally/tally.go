@@ -14,7 +14,7 @@ type Stats struct {
 	FlushErrors                    uint64 // beside the journal's
 	SealedSegments, SealErrors     uint64
 	IndexErrors, Verifications     uint64
-	Checkpoints                    uint64
+	Checkpoints, RemovedSegments   uint64
 	Duplicates, RefusedSequences   uint64 // of idempotent producers
 
 	// Of the newest checkpoint, by the loop's clock in nanoseconds: when it began, which

@@ -13,6 +13,7 @@ const decompressedLimit = 64 << 20
 // Job searches whole batches, in log order, that lie in pieces of memory.
 type Job struct {
 	Time   int64 // milliseconds since 1970
+	From   int64 // offset; records below it are passed over
 	Pieces [][]byte
 
 	// Found says whether there is one, Offset and Timestamp which.
@@ -38,7 +39,9 @@ func (j *Job) Run(aio.FS) error {
 			return err
 		}
 		if h.MaxTimestamp >= j.Time {
-			return j.search(&h, b[batch.HeaderSize:])
+			if err := j.search(&h, b[batch.HeaderSize:]); err != nil || j.Found {
+				return err
+			}
 		}
 		all = rest
 	}
@@ -52,7 +55,7 @@ func (j *Job) search(h *batch.Header, body []byte) error {
 	}
 	it := h.Records(records)
 	for it.Next() {
-		if rec := it.Record(); rec.Timestamp >= j.Time {
+		if rec := it.Record(); rec.Timestamp >= j.Time && rec.Offset >= j.From {
 			j.Found, j.Offset, j.Timestamp = true, rec.Offset, rec.Timestamp
 			return nil
 		}

@@ -209,6 +209,8 @@ func (e trouble) SealFailed(k engine.Key, base int64, err error) {
 	e.t.Errorf("seal of %v at %d failed: %v", k, base, err)
 }
 
+func (e trouble) SegmentsLeft(dir string, err error) { e.t.Errorf("segments left in %s: %v", dir, err) }
+
 func (e trouble) DiskFull(shard int, full bool, err error) {
 	e.t.Errorf("disk of shard %d full %v: %v", shard, full, err)
 }
