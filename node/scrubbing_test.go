@@ -57,8 +57,10 @@ func TestANodeScrubsOnEveryShard(t *testing.T) {
 		}
 		r.start()
 		eventually(t, "everything is scrubbed", func() bool { _, n := r.scrubbedNow(); return n == partitions })
+		told := func() int { return strings.Count(r.log.String(), "DAMAGED: found by scrubbing") }
+		eventually(t, "the log tells of each place", func() bool { return told() >= partitions })
 		eventually(t, "the log tells of a pass", func() bool { return strings.Contains(r.log.String(), "scrubbed everything") })
-		if n := strings.Count(r.log.String(), "DAMAGED: found by scrubbing"); n != partitions {
+		if n := told(); n != partitions {
 			t.Errorf("told of %d damaged places, expected %d\n%s", n, partitions, r.log)
 		}
 		r.stop()
