@@ -32,6 +32,15 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 		wire.OpTopicAlter:    wire.AppendTopicAlterRequest(nil, 0, wire.TopicAlterRequest{Name: "u"}),
 		wire.OpTopicDelete:   wire.AppendTopicDeleteRequest(nil, 0, wire.TopicDeleteRequest{Name: "u"}),
 		wire.OpTopicDescribe: wire.AppendTopicDescribeRequest(nil, 0, wire.TopicDescribeRequest{Name: "u"}),
+
+		wire.OpGroupCommit:    wire.AppendGroupCommitRequest(nil, 0, &wire.GroupCommitRequest{Group: []byte("g")}),
+		wire.OpGroupOffsets:   wire.AppendGroupOffsetsRequest(nil, 0, wire.GroupOffsetsRequest{Group: []byte("g")}),
+		wire.OpGroupJoin:      wire.AppendGroupJoinRequest(nil, 0, &wire.GroupJoinRequest{Group: []byte("g"), Mode: wire.GroupAuto}),
+		wire.OpGroupHeartbeat: wire.AppendGroupHeartbeatRequest(nil, 0, wire.GroupHeartbeatRequest{Group: []byte("g")}),
+		wire.OpGroupLeave:     wire.AppendGroupLeaveRequest(nil, 0, wire.GroupLeaveRequest{Group: []byte("g")}),
+		wire.OpGroupAssign:    wire.AppendGroupAssignRequest(nil, 0, wire.GroupAssignRequest{Group: []byte("g")}),
+		wire.OpGroupForget:    wire.AppendGroupForgetRequest(nil, 0, wire.GroupForgetRequest{Group: []byte("g")}),
+		wire.OpGroupDelete:    wire.AppendGroupDeleteRequest(nil, 0, wire.GroupDeleteRequest{Group: []byte("g")}),
 	}
 	corr := uint32(1000)
 	refused := func(what string, want wire.Code, b []byte) {
@@ -55,7 +64,7 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 	}
 	refused("produce without its fixed part", wire.CodeMalformedFrame, frame(byte(wire.OpProduce), 1, 0, 0, id[:]...))
 	refused("op 0", wire.CodeUnsupportedOp, frame(0, 1, 0, 0))
-	refused("op 7", wire.CodeUnsupportedOp, frame(7, 1, 0, 0))
+	refused("op 15", wire.CodeUnsupportedOp, frame(15, 1, 0, 0))
 	refused("op 255", wire.CodeUnsupportedOp, frame(255, 1, 0, 0, 1, 2, 3))
 	c.mustProduce(id, records(0, values(1, 10, 1)...))
 	if n := r.count(native.Refusals); n != uint64(corr-1000) {
