@@ -80,18 +80,25 @@ func Identify(b []byte) (Message, error) {
 	return m, nil
 }
 
-// noise is a stream of numbers that look random: splitmix64.
+// noise is a stream of numbers that look random to whoever compares or compresses
+// them. There is one multiplication to a number: they are made for every byte that is
+// sent and again for every byte that is read.
 type noise uint64
 
 func newNoise(m Message, size int) noise {
 	n := noise(m.Stream)<<32 | noise(m.Producer)
-	n = noise(n.next()) ^ (noise(m.Seq)<<32 | noise(size))
-	return noise(n.next())
+	n = noise(mix(n.next())) ^ (noise(m.Seq)<<32 | noise(size))
+	return noise(mix(n.next()))
 }
 
 func (n *noise) next() uint64 {
 	*n += 0x9e3779b97f4a7c15
 	v := uint64(*n)
+	return (v ^ v>>32) * 0xbf58476d1ce4e5b9
+}
+
+// mix lets every bit of v change all others.
+func mix(v uint64) uint64 {
 	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
 	v = (v ^ v>>27) * 0x94d049bb133111eb
 	return v ^ v>>31

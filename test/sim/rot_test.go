@@ -20,6 +20,7 @@ import (
 func (r *run) rot(p *platform) {
 	// In silence everything becomes durable, and is proven to be.
 	r.loading = false
+	r.fault.end(r)
 	for end := r.w.Now() + int64(300*time.Millisecond); r.w.Now() < end; {
 		if r.turn(); r.n == nil {
 			r.failf("the node ended by itself")

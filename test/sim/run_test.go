@@ -157,6 +157,12 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 			r.live(platform, false, false, r.total+r.rng.IntN(40))
 			r.sparse = false
 		}
+		if life == lives-1 && !r.rotten && r.total < leastOps {
+			life-- // a fault has ended it early
+		}
+	}
+	if r.total < leastOps {
+		r.failf("%d operations in a run, expected at least %d", r.total, leastOps)
 	}
 	r.w.End()
 	return r, nil
@@ -208,6 +214,9 @@ func (l *recorder) WithAttrs([]slog.Attr) slog.Handler       { return l }
 func (l *recorder) WithGroup(string) slog.Handler            { return l }
 
 func (l *recorder) Handle(_ context.Context, rec slog.Record) error {
+	if rec.Message == "time of the start" {
+		return nil // by the clock of the machine, so that it differs from run to run
+	}
 	r := (*run)(l)
 	var b strings.Builder
 	b.WriteString(rec.Message)
@@ -301,7 +310,7 @@ func (r *run) live(p *platform, last, rots bool, ops int) {
 		}
 		r.until("operations", func() bool { return r.total >= ops || r.fault.fatal(r) })
 	}
-	if r.n != nil && rots {
+	if r.n != nil && rots && r.total >= ops {
 		r.rot(p)
 	} else {
 		r.finish(last)
