@@ -337,3 +337,39 @@ func TestASegmentOfWhichNothingIsLeftGoesAside(t *testing.T) {
 	r.kept(0, had, notes)
 	r.stop()
 }
+
+// TestAPartitionOfWhichNothingIsLeftGoesOnWhereItWas removes the directory of a partition.
+func TestAPartitionOfWhichNothingIsLeftGoesOnWhereItWas(t *testing.T) {
+	r := newRig(t, small(1))
+	r.fillSegments("t", 2, 21)
+	had := r.drain("t", 1)
+	r.stop()
+	dir := r.partitionDirs("t")[0]
+	if err := r.w.FS().RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	sum, notes, err := r.salvageRun(true)
+	if err != nil || sum.Losses != 2 || sum.Left != 0 || notes[0].Partition != 0 || notes[0].Offset != 0 {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+	end := notes[1].EndOffset // of what was there before the newest segment, and of that
+	if n := r.verified(); n != 0 {
+		t.Errorf("%d damaged places", n)
+	}
+	r.start()
+	if got := r.drain("t", 0); len(got) != 0 {
+		t.Errorf("%d records where nothing is left", len(got))
+	}
+	out, err := r.dial().Producer("t", client.WithPartition(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := out.Send(r.context(), client.Record{Value: []byte("more")})
+	if err != nil || at.Offset <= end {
+		t.Errorf("%v: the log goes on at %d, expected above %d", err, at.Offset, end)
+	}
+	if got := r.drain("t", 1); len(got) < len(had) {
+		t.Errorf("the other partition has %d records, expected %d", len(got), len(had))
+	}
+	r.stop()
+}

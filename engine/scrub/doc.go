@@ -18,7 +18,8 @@
 // neither a shard's loop nor the page cache takes part. A piece is begun by a timer, no
 // sooner than the one before has paid for its bytes at the rate; time that went unused
 // is not made up for. While the shard has something better to do with the device the
-// piece waits, but not for ever.
+// piece waits, but not for ever. Only where a segment has no index that can be used is it
+// read in one go, by the job that makes one; its bytes are paid for afterwards.
 //
 // # Segments that change
 //
