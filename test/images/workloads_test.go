@@ -31,6 +31,7 @@ var workloads = []workload{
 	{"the number of shards changes", sim.DSYNCOwnBytes, shardCounts},
 	{"lives that begin with a recovery", sim.DSYNCOwnBytes, recoveries},
 	{"short lives", sim.DSYNCOwnBytes, shortLives},
+	{"idempotent producers", sim.DSYNCOwnBytes, retries},
 }
 
 // rounds are a few, with one batch and with several, of a sector and of many, one at a

@@ -50,7 +50,7 @@ var variants = []struct {
 		{"engine/journal/replay.go", "\tcase c.incarnation != 0 && h.first() != (h.Incarnation > c.incarnation),\n\t\th.Incarnation < c.incarnation, w.lives.ghost(h):",
 			"\tcase c == nil:"},
 	}},
-	{"duplicate answered before its original is durable", nil, false, []Change{
+	{"duplicate answered before its original is durable", nil, true, []Change{
 		{"engine/repeated.go", "\tcase b.End() > p.visible:\n\t\treturn false\n", "\tcase b.End() > p.visible:\n\t\treturn true\n"},
 	}},
 	{"duplicates not known after a start", nil, false, []Change{
