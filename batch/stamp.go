@@ -31,6 +31,19 @@ func StampAppendTime(b []byte, ms int64) {
 	seal(b)
 }
 
+// StampProducer writes a producer's id, epoch and first sequence number into batch b,
+// which must be exactly the batch, and computes the CRC of all of it again. It does not
+// allocate.
+func StampProducer(b []byte, id int64, epoch int16, sequence int32) {
+	if len(b) < HeaderSize {
+		invariant.Violated("batch: stamp of less than a header")
+	}
+	binary.BigEndian.PutUint64(b[AtProducerID:], uint64(id))
+	binary.BigEndian.PutUint16(b[AtProducerEpoch:], uint16(epoch))
+	binary.BigEndian.PutUint32(b[AtBaseSequence:], uint32(sequence))
+	seal(b)
+}
+
 // seal writes the CRC of b into b.
 func seal(b []byte) {
 	binary.BigEndian.PutUint32(b[AtCRC:], Checksum(b))

@@ -12,7 +12,7 @@
 // [Client.Producer] and [Client.Consumer], which wait as long as [WithTimeout]
 // says. What is sent and not acknowledged when a connection dies is never sent
 // again behind the caller's back; it ends as [ErrOutcomeUnknown], which is not
-// the same as failed.
+// the same as failed. With [WithIdempotence] it is sent again, and written once.
 //
 // The package imports only batch, net/wire and the standard library, and needs
 // no linker flag.

@@ -34,7 +34,9 @@ type fakeBroker struct {
 	wrap      func(net.Conn) net.Conn // the client's end of a new connection
 	listener  net.Listener
 	serving   sync.WaitGroup
-	produced  []wire.ProduceRequest // fixed parts, in order of arrival
+	produced  []wire.ProduceRequest                            // fixed parts, in order of arrival
+	ids       int64                                            // given to producers
+	judge     func(h *batch.Header, values []string) wire.Code // refuses batches, if set
 }
 
 // reporter is what the fake needs of a test.
@@ -68,6 +70,7 @@ type fakePart struct {
 	batches [][]byte
 	start   int64
 	end     int64
+	known   map[int64][]batch.Header // by producer: its newest batches
 }
 
 type fakeConn struct {
@@ -344,6 +347,9 @@ func (c *fakeConn) answer(h wire.Header, body []byte) []byte {
 		return b.metadata(corr, must(wire.DecodeMetadataRequest(body)))
 	case wire.OpProduce:
 		return b.produce(corr, must(wire.DecodeProduceRequest(body)))
+	case wire.OpProducerInit:
+		b.ids++
+		return wire.AppendProducerInitResponse(nil, corr, wire.ProducerInitResponse{Producer: b.ids})
 	case wire.OpListOffsets:
 		return b.offsets(corr, must(wire.DecodeListOffsetsRequest(body)))
 	}
@@ -430,6 +436,12 @@ func (b *fakeBroker) produce(corr uint32, r wire.ProduceRequest) []byte {
 			code = wire.CodeClassTooWeak
 		}
 	}
+	if code == wire.CodeNone {
+		if code, resp.BaseOffset = b.known(p, r.Batch); resp.BaseOffset >= 0 {
+			resp.Class, resp.AppendTime = t.class, 1_700_000_000_000_000_000
+			return wire.AppendProduceResponse(nil, corr, &resp)
+		}
+	}
 	if resp.Code = code; code == wire.CodeNone {
 		raw := slices.Clone(r.Batch)
 		batch.Stamp(raw, p.end, 1)
@@ -443,6 +455,52 @@ func (b *fakeBroker) produce(corr uint32, r wire.ProduceRequest) []byte {
 		return nil
 	}
 	return wire.AppendProduceResponse(nil, corr, &resp)
+}
+
+// known says what is to be done with a batch of an idempotent producer: nothing with one
+// that is there, whose offset it returns, else -1.
+func (b *fakeBroker) known(p *fakePart, raw []byte) (wire.Code, int64) {
+	h := must(batch.ParseHeader(raw))
+	if b.judge != nil {
+		it := h.Records(raw[batch.HeaderSize:])
+		var values []string
+		for it.Next() {
+			rec := it.Record()
+			values = append(values, string(rec.Value))
+		}
+		if code := b.judge(&h, values); code != wire.CodeNone {
+			return code, -1
+		}
+	}
+	if h.ProducerID < 0 {
+		return wire.CodeNone, -1
+	}
+	list := p.known[h.ProducerID]
+	if n := len(list); n > 0 {
+		switch last := list[n-1]; {
+		case h.ProducerEpoch < last.ProducerEpoch:
+			return wire.CodeFencedProducer, -1
+		case h.ProducerEpoch > last.ProducerEpoch && h.BaseSequence != 0:
+			return wire.CodeOutOfOrderSequence, -1
+		case h.ProducerEpoch > last.ProducerEpoch:
+			list = nil
+		default:
+			for _, o := range list[max(0, n-5):] {
+				if o.BaseSequence == h.BaseSequence && o.Count == h.Count {
+					return wire.CodeNone, o.BaseOffset
+				}
+			}
+			if h.BaseSequence != last.LastSequence()+1 {
+				return wire.CodeOutOfOrderSequence, -1
+			}
+		}
+	}
+	h.BaseOffset = p.end
+	if p.known == nil {
+		p.known = map[int64][]batch.Header{}
+	}
+	p.known[h.ProducerID] = append(list, h)
+	return wire.CodeNone, -1
 }
 
 func (b *fakeBroker) offsets(corr uint32, r wire.ListOffsetsRequest) []byte {

@@ -35,6 +35,7 @@ type lane struct {
 	inflight   int
 	unresolved []*sendBatch // all of the above, in order
 	unsent     []*sendBatch // have an outcome and wait for unlock to end them
+	seq        sequence
 }
 
 // atomicTopicID can be read while it is replaced.
@@ -179,7 +180,7 @@ func (ln *lane) shut() {
 // dispatch hands batches to the link while more may be in flight. It returns
 // the link if that has work now. The lock is held.
 func (ln *lane) dispatch(u urgency) (kick *link.Link) {
-	for ln.inflight < ln.p.cfg.window {
+	for ln.inflight < ln.p.cfg.window && !ln.seq.again {
 		if len(ln.backlog) == 0 {
 			if !ln.due(u) {
 				return kick
@@ -191,7 +192,7 @@ func (ln *lane) dispatch(u urgency) (kick *link.Link) {
 		if ln.inflight == 0 && ln.next != nil {
 			ln.link, ln.next = ln.next, nil
 		}
-		if !ln.link.Enqueue(b) {
+		if !ln.handOver(b) {
 			ln.refuse(b, ErrClosed)
 			continue
 		}
@@ -199,6 +200,20 @@ func (ln *lane) dispatch(u urgency) (kick *link.Link) {
 		kick = ln.link
 	}
 	return kick
+}
+
+// handOver hands a batch to the link for the first time. The lock is held.
+func (ln *lane) handOver(b *sendBatch) bool {
+	s := &ln.seq
+	if !s.on {
+		return ln.link.Enqueue(b)
+	}
+	s.number(b)
+	if !s.handOver(ln.link, b) {
+		return false
+	}
+	s.flight = append(s.flight, b)
+	return true
 }
 
 // resolve ends a batch that was handed to the link and lets the next ones go.
@@ -282,6 +297,7 @@ func (ln *lane) abandon(err error) {
 	}
 	clear(ln.backlog)
 	ln.backlog = ln.backlog[:0]
+	ln.giveUp(err)
 }
 
 // moved takes the partition's new owner and its topic's id.

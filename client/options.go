@@ -99,6 +99,7 @@ type producerConfig struct {
 	codec       Codec
 	minClass    Class
 	noAck       bool
+	idempotent  bool
 	partition   int32
 	partitioner Partitioner
 }
@@ -124,8 +125,13 @@ func newProducerConfig(opts []ProducerOption) (producerConfig, error) {
 		return c, invalid("WithCompression(%d), expected %d to %d", c.codec, CompressNone, CompressZstd)
 	case c.minClass > ClassFlushed:
 		return c, invalid("WithMinClass(%d), expected at most %d", c.minClass, ClassFlushed)
+	case c.idempotent && c.noAck:
+		return c, invalid("WithIdempotence and WithoutAck exclude each other")
 	case c.partition >= 0 && c.partitioner != nil:
 		return c, invalid("WithPartition and WithPartitioner exclude each other")
+	}
+	if c.idempotent {
+		c.window = min(c.window, idempotentWindow)
 	}
 	c.bytes = min(c.bytes, c.max)
 	return c, nil
@@ -164,6 +170,14 @@ func WithMinClass(class Class) ProducerOption { return func(c *producerConfig) {
 // resolved when the record is handed to the operating system, and its offset is
 // -1.
 func WithoutAck() ProducerOption { return func(c *producerConfig) { c.noAck = true } }
+
+// WithIdempotence has every batch written once, however often it is sent. The producer then
+// sends again by itself what a broken connection leaves unanswered, or the broker refuses
+// for the moment, in order and for as long as it is open, so that [ErrOutcomeUnknown] means
+// only that somebody has stopped waiting or the producer was closed. At most five batches
+// of a partition are in flight, and their memory counts against [WithBuffer] until they
+// are answered. The broker must be one that gives out producer ids. Off by default.
+func WithIdempotence() ProducerOption { return func(c *producerConfig) { c.idempotent = true } }
 
 // WithPartition sends every record to one partition, whatever its key.
 func WithPartition(p int32) ProducerOption { return func(c *producerConfig) { c.partition = p } }

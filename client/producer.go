@@ -62,10 +62,17 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 	}
 	p.cfg.max = min(p.cfg.max, p.maxBatch)
 	p.packers.maxBatch = p.maxBatch
+	var id wire.ProducerInitResponse
+	if cfg.idempotent {
+		if id, err = c.newProducerID(ctx, topicName); err != nil {
+			return nil, err
+		}
+	}
 	p.lanes = make([]*lane, len(t.shards))
 	for i, shard := range t.shards {
 		ln := &lane{p: p, partition: int32(i), link: c.linkTo(shard)}
 		ln.id.Store(t.id)
+		ln.seq.on, ln.seq.id, ln.seq.epoch = cfg.idempotent, id.Producer, id.Epoch
 		p.lanes[i] = ln
 	}
 	c.mu.Lock()

@@ -516,10 +516,15 @@ func TestAWeakerTopicIsRefused(t *testing.T) {
 }
 
 func TestAppendAllocatesNothing(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { appendAllocatesNothing(t) })
+	t.Run("idempotent", func(t *testing.T) { appendAllocatesNothing(t, WithIdempotence()) })
+}
+
+func appendAllocatesNothing(t *testing.T, opts ...ProducerOption) {
 	b := newFakeBroker(t)
 	b.listen()
 	b.addTopic("alerts", 1)
-	p := openProducer(t, dialFake(t, b), "alerts")
+	p := openProducer(t, dialFake(t, b), "alerts", opts...)
 	ctx := testContext(t)
 	r := Record{Key: []byte("key"), Value: bytes.Repeat([]byte("v"), 180), Headers: []Header{{Key: "h", Value: []byte("x")}}}
 	b.setDown(true) // the broker of these tests allocates, and would be counted
@@ -553,6 +558,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"buffer":                    {WithBuffer(0)},
 		"codec":                     {WithCompression(9)},
 		"class":                     {WithMinClass(9)},
+		"no answer, and once":       {WithoutAck(), WithIdempotence()},
 		"partition and partitioner": {WithPartition(0), WithPartitioner(func([]byte, int32) int32 { return 0 })},
 	} {
 		if _, err := c.Producer("alerts", opts...); !errors.Is(err, ErrInvalid) {

@@ -20,6 +20,17 @@ type sendBatch struct {
 
 	opened, wrote time.Time // only with a hook
 
+	// Of an idempotent producer, under the lane's lock: the batch's place, and whether an
+	// answer and the end of a write are to come.
+	place   place
+	out     bool
+	writing bool
+	wasSent bool // the broker may have it
+	final   bool // it has its outcome and is still being written
+	// Whoever has handed it to the link leaves these to Encode.
+	coded   place // in the frame
+	restamp bool  // which has another one
+
 	waiters *waiter // under the lane's lock
 
 	// Set once, by whoever ends the batch, before resolved is.
@@ -36,10 +47,14 @@ func (b *sendBatch) Answered() bool { return !b.lane.p.cfg.noAck }
 // encode finishes the batch, once, and puts the frame's header before it.
 func (b *sendBatch) Encode(corr uint32) []byte {
 	k, p := b.pack, b.lane.p
-	if k.frame == nil {
+	if seq := &b.lane.seq; k.frame == nil {
+		if seq.on {
+			k.builder.SetProducer(seq.id, b.coded.epoch, b.coded.sequence)
+		}
 		k.frame = k.builder.Finish(p.cfg.codec)
 		b.bytes = len(k.frame)
 	}
+	b.stampPlace(k.frame)
 	req := wire.ProduceRequest{Topic: b.lane.id.Load(), Partition: b.lane.partition, MinClass: p.cfg.minClass}
 	if p.cfg.noAck {
 		req.Ack = wire.AckNone
@@ -64,6 +79,10 @@ func (b *sendBatch) release() {
 }
 
 func (b *sendBatch) Written() {
+	if b.lane.seq.on {
+		b.lane.written(b)
+		return
+	}
 	b.release()
 	if !b.Answered() {
 		b.lane.resolve(nil, b, outcome{base: -1})
@@ -77,7 +96,9 @@ func (b *sendBatch) Deliver(cur *link.Link, f *link.Frame) error {
 		if err != nil {
 			return err
 		}
-		ln.resolve(cur, b, outcome{base: -1, err: e})
+		if !ln.seq.on || !ln.answered(cur, b, e.Code) {
+			ln.resolve(cur, b, outcome{base: -1, err: e})
+		}
 		return nil
 	}
 	resp, err := wire.DecodeProduceResponse(f.Body)
@@ -95,12 +116,22 @@ func (b *sendBatch) Deliver(cur *link.Link, f *link.Frame) error {
 			p.c.refresh()
 		}
 	}
+	if ln.seq.on && ln.answered(cur, b, resp.Code) {
+		return nil
+	}
 	ln.resolve(cur, b, out)
 	return nil
 }
 
 func (b *sendBatch) Fail(err error, sent bool) {
-	b.release()
+	if b.lane.seq.on {
+		var repeat bool
+		if repeat, sent = b.lane.failed(b, err, sent); repeat {
+			return
+		}
+	} else {
+		b.release()
+	}
 	out := outcome{base: -1}
 	if sent {
 		out.err = unknownError("produce", b.lane.p.topic.name, b.lane.partition, err)

@@ -1,0 +1,253 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// idempotentWindow is how many batches of a producer a broker knows in each partition.
+const idempotentWindow = 5
+
+// The pause before batches are sent again that the broker has refused for the moment.
+const (
+	resendMin = 10 * time.Millisecond
+	resendMax = time.Second
+)
+
+// sequence makes the batches of a lane idempotent, under the lane's lock: it numbers
+// them, and sends them again until the broker has answered for good.
+//
+// The broker takes a batch only behind the one before. So when one is lost with its
+// connection, or refused for the moment, everything behind it on the way is refused as
+// well. Nothing new is sent then; when no answer is to come any more, all that are
+// unanswered go again, in order and with the same numbers, and the broker answers those
+// that it has with the offsets that they have.
+//
+// A batch that is refused for good leaves a hole that nothing can follow. The batches
+// behind it, none of which can be there, get the next epoch, which begins at 0. They wait
+// until those of the epoch before have been answered, which it ends.
+type sequence struct {
+	on      bool
+	id      int64
+	epoch   int16
+	next    int32        // number of the next record
+	flight  []*sendBatch // handed to a link and not answered for good, in order
+	busy    int          // answers and completions of writes that are to come
+	again   bool         // the flight has to be sent again when there are none
+	attempt int          // refusals one after another
+	resting bool         // before the next attempt
+	ended   bool         // nothing is sent again any more
+}
+
+// newProducerID asks for an id for an idempotent producer.
+func (c *Client) newProducerID(ctx context.Context, topic string) (wire.ProducerInitResponse, error) {
+	body, err := do(ctx, c.control, callRead, topic, wire.OpProducerInit, wire.AppendProducerInitRequest)
+	if err != nil {
+		return wire.ProducerInitResponse{}, err
+	}
+	r, err := wire.DecodeProducerInitResponse(body)
+	switch {
+	case err != nil:
+		return r, opError(wire.OpProducerInit.String(), topic, -1, err)
+	case r.Code != wire.CodeNone:
+		return r, codeError(wire.OpProducerInit.String(), topic, -1, r.Code, r.Message)
+	}
+	return r, nil
+}
+
+// place is where a batch stands among those of its producer.
+type place struct {
+	epoch    int16
+	sequence int32
+}
+
+// number gives a batch its place.
+func (s *sequence) number(b *sendBatch) {
+	b.place = place{s.epoch, s.next}
+	s.next = (s.next + b.count) & math.MaxInt32
+}
+
+// handOver hands a batch to a link, which writes it with the place that it has now.
+func (s *sequence) handOver(l *link.Link, b *sendBatch) bool {
+	b.restamp = b.pack.frame != nil && b.place != b.coded
+	b.coded = b.place
+	if !l.Enqueue(b) {
+		return false
+	}
+	b.out, b.writing = true, true
+	s.busy += 2
+	return true
+}
+
+// drop takes a batch out of the flight. Without it those behind it have a hole before
+// them, unless it is there.
+func (s *sequence) drop(b *sendBatch, there bool) {
+	i := slices.Index(s.flight, b)
+	s.flight = slices.Delete(s.flight, i, i+1)
+	if there || s.epoch == math.MaxInt16 {
+		return
+	}
+	s.epoch++
+	s.next = 0
+	for _, o := range s.flight[i:] {
+		s.number(o)
+	}
+	s.again = len(s.flight) > 0
+}
+
+// written notes that a batch's frame is not needed for the present attempt any more.
+func (ln *lane) written(b *sendBatch) {
+	ln.mu.Lock()
+	ln.seq.busy--
+	b.writing, b.wasSent = false, true
+	if b.final {
+		b.release()
+	}
+	kick := ln.resend()
+	ln.unlock()
+	if kick != nil {
+		kick.Kick()
+	}
+}
+
+// answered takes the broker's answer to a batch. It reports true when the batch will be
+// sent again, so that it has no outcome yet.
+func (ln *lane) answered(cur *link.Link, b *sendBatch, code wire.Code) bool {
+	ln.mu.Lock()
+	s := &ln.seq
+	s.busy--
+	b.out = false
+	behind := code == wire.CodeOutOfOrderSequence && (s.again || s.flight[0] != b)
+	repeat := (code.Retriable() || behind) && !s.ended
+	switch {
+	case repeat:
+		s.again = true
+		if code.Retriable() {
+			s.attempt++
+		}
+	default:
+		s.attempt = 0
+		s.drop(b, code == wire.CodeNone || code == wire.CodeDuplicateSequence)
+		b.end()
+	}
+	kick := ln.resend()
+	ln.unlock()
+	if kick != nil && kick != cur {
+		kick.Kick()
+	}
+	return repeat
+}
+
+// failed takes a batch back that a link could not bring to an end. It reports whether the
+// batch will be sent again, and whether the broker may have it.
+func (ln *lane) failed(b *sendBatch, err error, sent bool) (repeat, maybe bool) {
+	ln.mu.Lock()
+	s := &ln.seq
+	if s.busy--; !sent {
+		s.busy--
+	}
+	b.out, b.writing = false, false
+	repeat = errors.Is(err, ErrDisconnected) && !s.ended
+	if repeat {
+		s.again = true
+		for _, o := range s.flight { // they would come before this one
+			if o.writing && ln.link.Withdraw(o) {
+				o.out, o.writing = false, false
+				s.busy -= 2
+			}
+		}
+	} else {
+		s.drop(b, false)
+		b.end()
+	}
+	kick := ln.resend()
+	ln.unlock()
+	if kick != nil {
+		kick.Kick()
+	}
+	return repeat, sent || b.wasSent
+}
+
+// end gives the memory of a batch back that is not sent again, now or when it has been
+// written. The lane's lock is held.
+func (b *sendBatch) end() {
+	if b.final = b.writing; !b.writing {
+		b.release()
+	}
+}
+
+// resend sends the flight again, if it has to be and nothing is on the way any more. Of two
+// epochs the older goes first, alone. It returns the link if that has work. The lock is
+// held.
+func (ln *lane) resend() *link.Link {
+	s := &ln.seq
+	if !s.again || s.busy > 0 || s.resting || s.ended {
+		return nil
+	}
+	if s.attempt > 0 {
+		s.resting = true
+		time.AfterFunc(link.Backoff(resendMin, resendMax, s.attempt-1), ln.rested)
+		return nil
+	}
+	if ln.next != nil {
+		ln.link, ln.next = ln.next, nil
+	}
+	n := 0
+	for n < len(s.flight) && s.flight[n].place.epoch == s.flight[0].place.epoch {
+		if !s.handOver(ln.link, s.flight[n]) {
+			ln.giveUp(ErrClosed)
+			return nil
+		}
+		n++
+	}
+	if s.again = n < len(s.flight); !s.again && n == 0 {
+		return ln.dispatch(sendDue)
+	}
+	return ln.link
+}
+
+// rested ends the pause before another attempt.
+func (ln *lane) rested() {
+	ln.mu.Lock()
+	attempt := ln.seq.attempt
+	ln.seq.resting, ln.seq.attempt = false, 0
+	kick := ln.resend()
+	ln.seq.attempt = attempt
+	ln.unlock()
+	if kick != nil {
+		kick.Kick()
+	}
+}
+
+// giveUp sends nothing again: what waits for that has an outcome now. What is on its way
+// gets it from its answer. The lock is held.
+func (ln *lane) giveUp(err error) {
+	s := &ln.seq
+	s.ended = true
+	s.flight = slices.DeleteFunc(s.flight, func(b *sendBatch) bool {
+		if b.out {
+			return false
+		}
+		e := opError("produce", ln.p.topic.name, ln.partition, err)
+		e.OutcomeUnknown = b.wasSent
+		b.end()
+		b.settle(outcome{base: -1, err: e})
+		ln.unsent = append(ln.unsent, b)
+		ln.inflight--
+		return true
+	})
+}
+
+// stampPlace gives a frame that has been encoded before the place of the attempt to come.
+func (b *sendBatch) stampPlace(frame []byte) {
+	if b.restamp {
+		batch.StampProducer(frame[produceRoom:], b.lane.seq.id, b.coded.epoch, b.coded.sequence)
+	}
+}
