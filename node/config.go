@@ -8,6 +8,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
 )
 
@@ -100,6 +101,12 @@ type Config struct {
 	AutoCreate bool
 	// DefaultPartitions is the number of partitions of topics made so.
 	DefaultPartitions int
+	// ProducerMax bounds the idempotent producers that each shard remembers, counted in
+	// each partition to which they write, about 200 bytes each; the one silent for
+	// longest goes first. 1 to 1,048,576, default 65,536.
+	ProducerMax int
+	// ProducerExpiry is how long one is remembered that appends nothing. Default 24 h.
+	ProducerExpiry time.Duration
 	// ScrubRate is how much of what is stored is read in the background in a second, in
 	// bytes, all shards together, to find what has rotted; 0: nothing is.
 	ScrubRate int64
@@ -136,6 +143,10 @@ func (c Config) withDefaults() Config {
 	defInt(&c.DefaultPartitions, 1)
 	defInt(&c.RecvBuffers, 256)
 	defInt(&c.Files, minFiles)
+	defInt(&c.ProducerMax, producers.DefaultMax)
+	if c.ProducerExpiry == 0 {
+		c.ProducerExpiry = producers.DefaultExpiry
+	}
 	if c.CacheBytes == 0 {
 		c.CacheBytes = 128 << 20
 	}
@@ -176,6 +187,8 @@ func (c *Config) validate() error {
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
 		{"memory of a start in bytes", c.RecoveryBytes, 0, math.MaxInt64},
 		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},
+		{"producers", int64(c.ProducerMax), 1, producers.MostMax},
+		{"producer expiry in milliseconds", c.ProducerExpiry.Milliseconds(), 1, math.MaxInt64},
 		{"scrub rate in bytes a second", c.ScrubRate, 0, maxScrubRate},
 		{"scrub interval in milliseconds", c.ScrubInterval.Milliseconds(), 1, math.MaxInt64},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},

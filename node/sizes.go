@@ -38,6 +38,7 @@ func (n *Node) storeOptions(id int) engine.StoreOptions {
 	o := engine.StoreOptions{
 		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
 		ChunkBytes: n.cfg.shardCache(), IndexBytes: n.cfg.IndexBytes, OpenFiles: n.cfg.Files - otherFiles,
+		ProducerMax: n.cfg.ProducerMax, ProducerExpiry: n.cfg.ProducerExpiry,
 		DeviceFailed: &n.device, Ballast: n.ballast, Events: (*events)(n),
 	}
 	if n.rec != nil {

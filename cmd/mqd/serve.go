@@ -281,6 +281,7 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
 		MaxConnections: c.MaxConnections, IdleTimeout: c.IdleTimeout, RecvBuffers: c.RecvBuffers,
 		AutoCreate: c.AutoCreate, DefaultPartitions: c.Partitions, ShutdownTimeout: c.ShutdownTimeout,
+		ProducerMax: c.ProducerMax, ProducerExpiry: c.ProducerExpiry,
 		ScrubRate: c.ScrubRate, ScrubInterval: c.ScrubInterval,
 		Version: version, Log: b.log,
 	}

@@ -44,7 +44,8 @@ func (t *Table) States(l *Log) []State {
 }
 
 // Restore adds producers to a partition that has none of them. Their time begins anew at
-// now: how long the broker was down does not count.
+// now: how long the broker was down does not count. There may be more than the maximum
+// until the next one is added, which is when it is known who has been silent for longest.
 func (t *Table) Restore(l *Log, states []State, now int64) {
 	for i := len(states) - 1; i >= 0; i-- {
 		st := &states[i]

@@ -13,9 +13,11 @@ import (
 // one may have in flight.
 const Window = 5
 
-// DefaultMax and DefaultExpiry are what a shard remembers where nobody says otherwise.
+// DefaultMax and DefaultExpiry are what a shard remembers where nobody says otherwise,
+// MostMax is the most that it can be told to.
 const (
 	DefaultMax    = 1 << 16
+	MostMax       = 1 << 20
 	DefaultExpiry = 24 * time.Hour
 )
 
@@ -127,6 +129,10 @@ func (t *Table) Len() int { return t.n }
 func (t *Table) Add(l *Log, h *batch.Header, appendTime, now int64) {
 	i := t.find(l, h.ProducerID)
 	if i == 0 {
+		for t.n >= t.max {
+			t.sort()
+			t.remove(t.oldest)
+		}
 		i = t.enter(l, h.ProducerID)
 	} else {
 		t.leaveAge(i)
@@ -160,10 +166,6 @@ func (t *Table) Drop(l *Log) {
 // enter makes an entry for a producer that is not known. Only its batches and its place
 // by age are missing.
 func (t *Table) enter(l *Log, id int64) uint32 {
-	if t.n >= t.max {
-		t.sort()
-		t.remove(t.oldest)
-	}
 	if t.n >= len(t.buckets) {
 		t.grow()
 	}

@@ -91,6 +91,30 @@ func TestTheSilentGoFirstAlsoAfterAStart(t *testing.T) {
 	}
 }
 
+// A shard that is told to remember fewer, or that takes over what others had, forgets all
+// that are too many at once.
+func TestASmallerTableForgetsTheRest(t *testing.T) {
+	const n, limit = 50_000, 100
+	table, logs := New(n, time.Hour), make([]Log, 5)
+	for i := range int64(n) {
+		table.Add(&logs[i%5], header(i, 0, 0, 1, i), i, i)
+	}
+	small := New(limit, time.Hour)
+	restored := make([]Log, 5)
+	for i := range logs {
+		small.Restore(&restored[i], table.States(&logs[i]), 0)
+	}
+	small.Add(&restored[0], header(n, 0, 0, 1, n), n, 1)
+	if small.Len() != limit {
+		t.Fatalf("%d producers, want %d", small.Len(), limit)
+	}
+	for i := int64(n - limit + 1); i < n; i++ {
+		if v, _ := small.Check(&restored[i%5], header(i, 0, 0, 1, 0), 1); v != Duplicate {
+			t.Fatalf("producer %d, one of the newest: %v", i, v)
+		}
+	}
+}
+
 // A walk goes on when those are forgotten that come next.
 func TestAWalkOutlivesWhatHappensBetweenItsSteps(t *testing.T) {
 	table, l := New(DefaultMax, time.Second), new(Log)

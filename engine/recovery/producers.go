@@ -1,10 +1,12 @@
 package recovery
 
-import "github.com/mqd-broker/mqd/batch"
+import (
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/producers"
+)
 
 // maxProducers bounds the idempotent producers of which a start knows, in all partitions.
-// A shard remembers fewer.
-const maxProducers = 1 << 20
+const maxProducers = producers.MostMax
 
 // restoreProducers takes what the checkpoints say of producers. The batches behind the
 // checkpoints are added as they are replayed, one by one and in their order, so that the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/node"
 )
@@ -29,6 +30,8 @@ type Options struct {
 	MaxMessageBytes int64
 	AutoCreate      bool
 	Partitions      int
+	ProducerMax     int
+	ProducerExpiry  time.Duration
 	ScrubRate       int64
 	ScrubInterval   time.Duration
 	ShutdownTimeout time.Duration
@@ -156,6 +159,11 @@ func table(o *Options) []Setting {
 			Help: "create a topic when a client names one that does not exist"},
 		{Name: "topic.default_partitions", Flag: "default-partitions", Default: "1", value: countValue{to: &o.Partitions, min: 1, max: catalog.MaxPartitions},
 			Help: "partitions of a topic that is created without a number"},
+
+		{Name: "producer.max", Flag: "producer-max", Default: "65536", value: countValue{to: &o.ProducerMax, min: 1, max: producers.MostMax},
+			Help: "idempotent producers that each shard remembers, counted in each partition to which they write; the one silent for longest goes first"},
+		{Name: "producer.expiry", Flag: "producer-expiry", Default: "24h", value: durationValue{&o.ProducerExpiry, time.Second, 8760 * time.Hour},
+			Help: "forget an idempotent producer that has written nothing for so long"},
 
 		{Name: "scrub.rate", Flag: "scrub-rate", Default: "8MiB", value: sizeValue{to: &o.ScrubRate, max: 1024 * gib},
 			Help: "how much of the full segments is read in the background in a second, to find what has rotted; 0 turns that off"},
