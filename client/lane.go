@@ -10,6 +10,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/memory"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -82,7 +83,7 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 		if untimed {
 			r.Timestamp = b.stamp
 		}
-		if size = b.pack.builder.Size() + b.pack.builder.SizeOf(r); size > p.cfg.max {
+		if size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r); size > p.cfg.max {
 			ln.shut()
 			kick = ln.dispatch(u)
 		}
@@ -95,16 +96,16 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 		if untimed {
 			r.Timestamp = b.stamp
 		}
-		size = b.pack.builder.Size() + b.pack.builder.SizeOf(r)
+		size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r)
 	}
 	k := b.pack
-	if want := chargeFor(size); want > k.charged {
-		if !p.space.take(want - k.charged) {
-			return Ticket{}, kick, want - k.charged, errNoRoom
+	if want := memory.ChargeFor(size); want > k.Charged {
+		if !p.space.Take(want - k.Charged) {
+			return Ticket{}, kick, want - k.Charged, errNoRoom
 		}
-		k.charged = want
+		k.Charged = want
 	}
-	if err := k.builder.Append(r); err != nil {
+	if err := k.Builder.Append(r); err != nil {
 		if ln.open == nil {
 			b.release()
 		}
@@ -131,23 +132,23 @@ func (ln *lane) begin(r *batch.Record) (*sendBatch, int64, error) {
 	for i := range r.Headers {
 		most += len(r.Headers[i].Key) + len(r.Headers[i].Value) + headerSlack
 	}
-	charge := chargeFor(most)
+	charge := memory.ChargeFor(most)
 	switch {
 	case least > p.maxBatch:
 		return nil, 0, fmt.Errorf("%w: a batch of at least %d bytes, the limit is %d", ErrTooLarge, least, p.maxBatch)
-	case charge > p.space.limit:
-		return nil, 0, fmt.Errorf("%w: a batch needs %d bytes, the buffer has %d", ErrTooLarge, charge, p.space.limit)
-	case !p.space.take(charge):
+	case charge > p.space.Limit:
+		return nil, 0, fmt.Errorf("%w: a batch needs %d bytes, the buffer has %d", ErrTooLarge, charge, p.space.Limit)
+	case !p.space.Take(charge):
 		return nil, charge, errNoRoom
 	}
 	now := time.Now()
-	ld := relaxed
+	ld := memory.Relaxed
 	if ln.inflight >= p.cfg.window {
-		ld = pressed
+		ld = memory.Pressed
 	}
 	b := p.slab.next()
-	b.lane, b.base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.packers.get(ld)
-	b.pack.charged = charge
+	b.lane, b.base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.packers.Get(ld)
+	b.pack.Charged = charge
 	if p.c.cfg.hooks.OnSend != nil {
 		b.opened = now
 	}
@@ -167,7 +168,7 @@ func (ln *lane) due(u urgency) bool {
 	if b == nil || u == sendLater {
 		return false
 	}
-	return ln.inflight == 0 || int(b.count) >= ln.p.cfg.messages || b.pack.builder.Size() >= ln.p.cfg.bytes
+	return ln.inflight == 0 || int(b.count) >= ln.p.cfg.messages || b.pack.Builder.Size() >= ln.p.cfg.bytes
 }
 
 // shut ends the open batch and puts it behind the others.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/memory"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -21,9 +22,9 @@ type Producer struct {
 	maxBatch int // bytes, of any batch that the broker takes
 	lanes    []*lane
 	sticky   atomic.Int32 // lane of records without a key
-	space    space
+	space    memory.Space
 	slab     slab
-	packers  packers
+	packers  memory.Packers
 	closed   atomic.Bool
 	done     chan struct{} // closed with it
 
@@ -52,16 +53,16 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 		return nil, codeError("produce", topicName, cfg.partition, wire.CodeUnknownPartition, "")
 	}
 	p := &Producer{c: c, cfg: cfg, topic: t, done: make(chan struct{})}
-	p.space.limit, p.space.gauge = int64(cfg.buffer), &c.counters.buffered
-	p.packers.limit = 2 * cfg.buffer
+	p.space.Limit, p.space.Gauge = int64(cfg.buffer), &c.counters.buffered
+	p.packers.Limit = 2 * cfg.buffer
 	c.mu.Lock()
-	p.maxBatch = min(c.maxBatch, c.maxFrame-produceRoom, batch.MaxSize)
+	p.maxBatch = min(c.maxBatch, c.maxFrame-memory.Room, batch.MaxSize)
 	c.mu.Unlock()
 	if p.maxBatch <= batch.HeaderSize {
 		return nil, opError("produce", topicName, -1, fmt.Errorf("%w: the broker takes batches of at most %d bytes", ErrProtocol, p.maxBatch))
 	}
 	p.cfg.max = min(p.cfg.max, p.maxBatch)
-	p.packers.maxBatch = p.maxBatch
+	p.packers.MaxBatch = p.maxBatch
 	var id wire.ProducerInitResponse
 	if cfg.idempotent {
 		if id, err = c.newProducerID(ctx, topicName); err != nil {
@@ -162,7 +163,7 @@ func (p *Producer) tryAppend(r *Record, ln *lane, u urgency) (*lane, Ticket, *li
 // appendSlow waits for room and tries again, on the same lane.
 func (p *Producer) appendSlow(ctx context.Context, ln *lane, r *Record, missing int64, u urgency) (Ticket, error) {
 	for {
-		if err := p.space.wait(ctx, missing, p.done); err != nil {
+		if err := p.space.Wait(ctx, missing, p.done); err != nil {
 			return Ticket{}, p.appendError(ln, err)
 		}
 		_, t, kick, more, err := p.tryAppend(r, ln, u)

@@ -274,9 +274,7 @@ func TestCloseEndsAnAppendThatWaitsForRoom(t *testing.T) {
 		waits <- err
 	}()
 	eventually(t, "the append waits", func() bool {
-		p.space.mu.Lock()
-		defer p.space.mu.Unlock()
-		return p.space.freed != nil
+		return p.space.Waiting()
 	})
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/memory"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -16,7 +18,7 @@ type sendBatch struct {
 	count int32
 	bytes int   // of the frame, once encoded
 	stamp int64 // when it was begun, in milliseconds since 1970
-	pack  *packer
+	pack  *memory.Packer
 
 	opened, wrote time.Time // only with a hook
 
@@ -47,23 +49,23 @@ func (b *sendBatch) Answered() bool { return !b.lane.p.cfg.noAck }
 // encode finishes the batch, once, and puts the frame's header before it.
 func (b *sendBatch) Encode(corr uint32) []byte {
 	k, p := b.pack, b.lane.p
-	if seq := &b.lane.seq; k.frame == nil {
+	if seq := &b.lane.seq; k.Frame == nil {
 		if seq.on {
-			k.builder.SetProducer(seq.id, b.coded.epoch, b.coded.sequence)
+			k.Builder.SetProducer(seq.id, b.coded.epoch, b.coded.sequence)
 		}
-		k.frame = k.builder.Finish(p.cfg.codec)
-		b.bytes = len(k.frame)
+		k.Frame = k.Builder.Finish(p.cfg.codec)
+		b.bytes = len(k.Frame)
 	}
-	b.stampPlace(k.frame)
+	b.stampPlace(k.Frame)
 	req := wire.ProduceRequest{Topic: b.lane.id.Load(), Partition: b.lane.partition, MinClass: p.cfg.minClass}
 	if p.cfg.noAck {
 		req.Ack = wire.AckNone
 	}
-	wire.AppendProduceRequestHeader(k.frame[:0], corr, &req, len(k.frame)-produceRoom)
+	wire.AppendProduceRequestHeader(k.Frame[:0], corr, &req, len(k.Frame)-memory.Room)
 	if !b.opened.IsZero() {
 		b.wrote = time.Now()
 	}
-	return k.frame
+	return k.Frame
 }
 
 // release gives the batch's memory back.
@@ -73,9 +75,9 @@ func (b *sendBatch) release() {
 		return
 	}
 	b.pack = nil
-	p.space.give(k.charged)
-	k.charged = 0
-	p.packers.put(k)
+	p.space.Give(k.Charged)
+	k.Charged = 0
+	p.packers.Put(k)
 }
 
 func (b *sendBatch) Written() {
@@ -161,4 +163,24 @@ func (b *sendBatch) sendInfo() SendInfo {
 		info.AppendTime = time.Unix(0, b.appendTime)
 	}
 	return info
+}
+
+// slabBatches is how many batches are made at a time.
+const slabBatches = 32
+
+// slab hands out new batches.
+type slab struct {
+	mu   sync.Mutex
+	free []sendBatch
+}
+
+func (s *slab) next() *sendBatch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		s.free = make([]sendBatch, slabBatches)
+	}
+	b := &s.free[0]
+	s.free = s.free[1:]
+	return b
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/memory"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -76,7 +77,7 @@ func (s *sequence) number(b *sendBatch) {
 
 // handOver hands a batch to a link, which writes it with the place that it has now.
 func (s *sequence) handOver(l *link.Link, b *sendBatch) bool {
-	b.restamp = b.pack.frame != nil && b.place != b.coded
+	b.restamp = b.pack.Frame != nil && b.place != b.coded
 	b.coded = b.place
 	if !l.Enqueue(b) {
 		return false
@@ -248,6 +249,6 @@ func (ln *lane) giveUp(err error) {
 // stampPlace gives a frame that has been encoded before the place of the attempt to come.
 func (b *sendBatch) stampPlace(frame []byte) {
 	if b.restamp {
-		batch.StampProducer(frame[produceRoom:], b.lane.seq.id, b.coded.epoch, b.coded.sequence)
+		batch.StampProducer(frame[memory.Room:], b.lane.seq.id, b.coded.epoch, b.coded.sequence)
 	}
 }

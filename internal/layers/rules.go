@@ -44,7 +44,8 @@ var Table = []Package{
 	// client stands outside the broker: see Never. It ranks above the front doors
 	// because its tests run a whole broker in the process.
 	{Path: "client", Rank: 85},
-	{Path: "client/internal/link", Rank: 84},
+	{Path: "client/internal/link", Rank: 83},
+	{Path: "client/internal/memory", Rank: 84},
 
 	{Path: "verify/live", Rank: 82},
 

@@ -1,4 +1,4 @@
-package client
+package memory
 
 import (
 	"slices"
@@ -13,8 +13,8 @@ import (
 // stays within the limit.
 func TestPackersCountTheirMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := packers{maxBatch: 1 << 20, limit: rapid.IntRange(0, 256<<10).Draw(t, "limit")}
-		var out []*packer
+		s := Packers{MaxBatch: 1 << 20, Limit: rapid.IntRange(0, 256<<10).Draw(t, "limit")}
+		var out []*Packer
 		check := func() {
 			total, kept := 0, 0
 			for _, k := range out {
@@ -23,20 +23,20 @@ func TestPackersCountTheirMemory(t *testing.T) {
 			for class, list := range s.free {
 				for _, k := range list {
 					kept += k.size
-					if cap(k.frame) != k.size || class < packerClasses-1 && k.size < minCharge<<class {
-						t.Fatalf("%d bytes in class %d, counted as %d", cap(k.frame), class, k.size)
+					if cap(k.Frame) != k.size || class < packerClasses-1 && k.size < minCharge<<class {
+						t.Fatalf("%d bytes in class %d, counted as %d", cap(k.Frame), class, k.size)
 					}
 				}
 			}
-			if s.made != total+kept || kept > s.limit {
-				t.Fatalf("counts %d bytes, %d are in use and %d kept of %d", s.made, total, kept, s.limit)
+			if s.made != total+kept || kept > s.Limit {
+				t.Fatalf("counts %d bytes, %d are in use and %d kept of %d", s.made, total, kept, s.Limit)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(*rapid.T) { check() },
 			"get": func(t *rapid.T) {
-				k := s.get(load(rapid.IntRange(0, 1).Draw(t, "load")))
-				if k.builder.Count() != 0 || k.frame != nil {
+				k := s.Get(Load(rapid.IntRange(0, 1).Draw(t, "load")))
+				if k.Builder.Count() != 0 || k.Frame != nil {
 					t.Fatal("memory that is still in use")
 				}
 				out = append(out, k)
@@ -49,20 +49,20 @@ func TestPackersCountTheirMemory(t *testing.T) {
 				k := out[i]
 				out = slices.Delete(out, i, i+1)
 				if n := rapid.IntRange(0, 40<<10).Draw(t, "bytes"); n > 0 {
-					if err := k.builder.Append(&batch.Record{Value: make([]byte, n)}); err != nil {
+					if err := k.Builder.Append(&batch.Record{Value: make([]byte, n)}); err != nil {
 						t.Fatal(err)
 					}
-					k.frame = k.builder.Finish(CompressNone)
+					k.Frame = k.Builder.Finish(batch.CodecNone)
 				}
-				s.put(k)
+				s.Put(k)
 			},
 		})
 	})
 }
 
 func TestAChargeCoversTheFrame(t *testing.T) {
-	for _, n := range []int{0, 1, minCharge - produceRoom, minCharge - produceRoom + 1, 64 << 10, 1 << 20} {
-		if c := chargeFor(n); c < int64(n+produceRoom) || c < minCharge || c > int64(max(minCharge, 2*(n+produceRoom))) {
+	for _, n := range []int{0, 1, minCharge - Room, minCharge - Room + 1, 64 << 10, 1 << 20} {
+		if c := ChargeFor(n); c < int64(n+Room) || c < minCharge || c > int64(max(minCharge, 2*(n+Room))) {
 			t.Errorf("%d bytes are charged %d", n, c)
 		}
 	}
