@@ -218,7 +218,7 @@ func (c *cursor) changes(allow Action) []Change {
 			c.fail(ErrDamaged, "action", at+2, int64(allow), int64(ch.Action))
 		case ch.Action == Unset && ch.Value != 0:
 			c.fail(ErrDamaged, "value", at+3, 0, ch.Value)
-		case ch.Action == Set && (ch.Value < in.min || ch.Value > in.max):
+		case ch.Action == Set && !in.takes(ch.Value, in.max):
 			c.fail(ErrDamaged, "value", at+3, in.max, ch.Value)
 		}
 		if c.err != nil {

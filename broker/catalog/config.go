@@ -69,6 +69,19 @@ func (c *Config) MaxMessageBytes() int { return int(c.get(KeyMaxMessageBytes)) }
 // TimestampType says whose clock timestamps are from.
 func (c *Config) TimestampType() TimestampType { return TimestampType(c.get(KeyTimestampType)) }
 
+// RetentionTime is the age of a segment at which it goes; 0 for none.
+func (c *Config) RetentionTime() time.Duration { return c.millis(KeyRetentionTime) }
+
+// SegmentTime is the age at which a segment is closed; 0 for none.
+func (c *Config) SegmentTime() time.Duration { return c.millis(KeySegmentTime) }
+
+// RetentionBytes is how many bytes of a partition stay at least; [Unlimited] for all.
+func (c *Config) RetentionBytes() int64 { return c.get(KeyRetentionBytes) }
+
+func (c *Config) millis(k Key) time.Duration {
+	return time.Duration(max(0, c.get(k))) * time.Millisecond
+}
+
 // FlushInterval is the longest time until what is acknowledged begins to be made
 // safe; 0 for class flushed, which has no window.
 func (c *Config) FlushInterval() time.Duration {

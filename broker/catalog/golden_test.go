@@ -38,7 +38,14 @@ var goldenCommands = map[string]Command{
 			{Key: KeyTimestampType, Action: Set, Value: int64(LogAppendTime)},
 		},
 	},
-	"delete":    {Kind: DeleteTopic, ID: id(2)},
+	"delete": {Kind: DeleteTopic, ID: id(2)},
+	"retention": {
+		Kind: AlterTopic, ID: id(1), Changes: []Change{
+			{Key: KeyRetentionTime, Action: Set, Value: 3_600_000},
+			{Key: KeyRetentionBytes, Action: Set, Value: 1 << 40},
+			{Key: KeySegmentTime, Action: Set, Value: Unlimited},
+		},
+	},
 	"producers": {Kind: AllocateProducers, First: 0, Count: 1000},
 }
 

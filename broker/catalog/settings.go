@@ -21,8 +21,11 @@ const (
 	KeyFlushBytes      Key = 5
 	KeyMaxMessageBytes Key = 6
 	KeyTimestampType   Key = 7
+	KeyRetentionTime   Key = 8
+	KeyRetentionBytes  Key = 9
+	KeySegmentTime     Key = 10
 
-	lastKey = KeyTimestampType
+	lastKey = KeySegmentTime
 )
 
 // Bounds of sizes, in bytes. Bounds of a setting are part of the format: a later
@@ -38,13 +41,29 @@ const (
 	MaxMaxMessageBytes = batch.MaxSize
 	MinFlushInterval   = time.Millisecond
 	MaxFlushInterval   = time.Hour
+	MinRetentionBytes  = MinSegmentBytes
+	MaxRetentionBytes  = 1 << 60
 )
+
+// Bounds of times in milliseconds.
+const (
+	MinRetentionTime = 1000
+	MaxRetentionTime = 100 * 365 * dayMillis
+	MinSegmentTime   = 1000
+	MaxSegmentTime   = 10 * 365 * dayMillis
+
+	dayMillis = 24 * 60 * 60 * 1000
+)
+
+// Unlimited is the value of a limit that there is not.
+const Unlimited = -1
 
 // What a topic has unless it says otherwise.
 const (
 	DefaultSegmentBytes    = 512 << 20
 	DefaultIndexInterval   = 4 << 10
 	DefaultMaxMessageBytes = 1 << 20
+	DefaultSegmentTime     = 7 * dayMillis
 
 	// The flush window depends on the class; class flushed has none.
 	MemoryFlushInterval  = 100 * time.Millisecond
@@ -70,6 +89,12 @@ type Info struct {
 	Help              string
 
 	def, min, max int64
+	limit         bool // may be Unlimited
+}
+
+// takes reports whether v is a value of the setting that is at most most.
+func (i *Info) takes(v, most int64) bool {
+	return v >= i.min && v <= most || i.limit && v == Unlimited
 }
 
 // table is the one table of settings, by Key minus one.
@@ -100,6 +125,15 @@ var table = [lastKey]Info{
 		Words: []string{"CreateTime", "LogAppendTime"},
 		def:   int64(CreateTime), min: int64(CreateTime), max: int64(LogAppendTime),
 		Help: "whose clock a record's timestamp is from: the producer's or the broker's"},
+	{Key: KeyRetentionTime, Name: "retention.ms", Type: MillisValue, limit: true,
+		def: Unlimited, min: MinRetentionTime, max: MaxRetentionTime,
+		Help: "milliseconds after which a full log file goes, by when the broker appended its newest record; -1: never"},
+	{Key: KeyRetentionBytes, Name: "retention.bytes", Type: BytesValue, limit: true,
+		def: Unlimited, min: MinRetentionBytes, max: MaxRetentionBytes,
+		Help: "bytes of a partition above which its oldest full log files go; -1: none go"},
+	{Key: KeySegmentTime, Name: "segment.ms", Type: MillisValue, limit: true,
+		def: DefaultSegmentTime, min: MinSegmentTime, max: MaxSegmentTime,
+		Help: "milliseconds after its first record at which a log file is closed although it is not full; -1: never"},
 }
 
 func init() {
@@ -150,7 +184,7 @@ type Setting struct{ Key, Value string }
 type Change struct {
 	Key    Key
 	Action Action
-	Value  int64 // bytes, nanoseconds or the number of a word; 0 with Unset
+	Value  int64 // bytes, nanoseconds, milliseconds or the number of a word; 0 with Unset
 }
 
 // Action says what a Change does.
@@ -196,13 +230,21 @@ func ParseSettings(settings []Setting, allow Action, limits Limits) ([]Change, e
 		if in.Key == KeyMaxMessageBytes {
 			most = min(most, limits.MaxMessageBytes)
 		}
-		if v < in.min || v > most {
-			return nil, fmt.Errorf("%w: %s is %s, expected %s to %s", ErrInvalidConfig, in.Name, s.Value, in.Min, in.format(most))
+		if !in.takes(v, most) {
+			return nil, fmt.Errorf("%w: %s is %s, expected %s to %s%s", ErrInvalidConfig, in.Name, s.Value, in.Min, in.format(most), in.orNever())
 		}
 		changes = append(changes, Change{Key: in.Key, Action: Set, Value: v})
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return int(a.Key) - int(b.Key) })
 	return changes, nil
+}
+
+// orNever is what can be said beside a setting's bounds.
+func (i *Info) orNever() string {
+	if i.limit {
+		return ", or -1 for no limit"
+	}
+	return ""
 }
 
 func names() string {

@@ -20,6 +20,9 @@ func TestSettingsAreReadByNameAndAlias(t *testing.T) {
 		{"flush.interval", "1.5s"},
 		{"flush.bytes", "16KiB"},
 		{"max.message.bytes", "2048B"},
+		{"retention.ms", "36h"},
+		{"retention.bytes", "-1"},
+		{"segment.ms", "60000"},
 	}, Set, wide)
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +35,9 @@ func TestSettingsAreReadByNameAndAlias(t *testing.T) {
 		{KeyFlushBytes, Set, 16 << 10},
 		{KeyMaxMessageBytes, Set, 2048},
 		{KeyTimestampType, Set, int64(LogAppendTime)},
+		{KeyRetentionTime, Set, 36 * 3_600_000},
+		{KeyRetentionBytes, Set, Unlimited},
+		{KeySegmentTime, Set, 60_000},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -54,6 +60,18 @@ func TestSettingsOutOfBoundsAreRefusedByName(t *testing.T) {
 		{"segment.bytes", "", "is no size"},
 		{"index.interval.bytes", "255", "expected 256 to 1MiB"},
 		{"flush.interval", "5", "is no duration"},
+		{"segment.bytes", "1", "expected 16KiB to 2GiB"},
+		{"segment.bytes", "1000", "expected 16KiB to 2GiB"},
+		{"retention.ms", "999", "expected 1000 to 3153600000000, or -1 for no limit"},
+		{"retention.ms", "0", "expected 1000 to"},
+		{"retention.ms", "-2", "is no time in milliseconds"},
+		{"retention.ms", "-2s", "expected 1000 to"},
+		{"retention.ms", "1500us", "is no time in milliseconds"},
+		{"retention.ms", "9223372036854775808", "is no time in milliseconds"},
+		{"retention.ms", "", "is no time in milliseconds"},
+		{"retention.bytes", "1", "expected 16KiB to 1073741824GiB, or -1 for no limit"},
+		{"retention.bytes", "-2", "is no size"},
+		{"segment.ms", "10ms", "expected 1000 to 315360000000, or -1 for no limit"},
 		{"flush.interval", "0s", "expected 1ms to 1h0m0s"},
 		{"flush.interval", "-3s", "expected 1ms to 1h0m0s"},
 		{"flush.bytes", "1", "expected 4KiB to 1GiB"},
@@ -145,6 +163,9 @@ func TestDescribeTellsOwnValuesFromDefaults(t *testing.T) {
 		{Setting{"flush.bytes", "512KiB"}, false},
 		{Setting{"max.message.bytes", "1MiB"}, false},
 		{Setting{"message.timestamp.type", "CreateTime"}, false},
+		{Setting{"retention.ms", "-1"}, false},
+		{Setting{"retention.bytes", "-1"}, false},
+		{Setting{"segment.ms", "604800000"}, false},
 	}
 	if got := c.Describe(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)

@@ -219,7 +219,7 @@ func (c *cursor) snapshotConfig() Config {
 			c.fail(ErrDamaged, "setting", at, int64(last)+1, int64(ch.Key))
 		case in == nil:
 			c.fail(ErrUnsupported, "setting", at, int64(lastKey), int64(ch.Key))
-		case ch.Value < in.min || ch.Value > in.max:
+		case !in.takes(ch.Value, in.max):
 			c.fail(ErrDamaged, "value", at+2, in.max, ch.Value)
 		}
 		if c.err != nil {

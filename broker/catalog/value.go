@@ -16,6 +16,9 @@ const (
 	BytesValue ValueType = iota
 	// DurationValue is a time with its unit: "200us", "100ms", "1.5s".
 	DurationValue
+	// MillisValue is a time in milliseconds, with no unit or with any: "604800000",
+	// "168h".
+	MillisValue
 	// EnumValue is one of the words that Info.Words lists.
 	EnumValue
 )
@@ -27,6 +30,8 @@ func (t ValueType) String() string {
 		return "bytes"
 	case DurationValue:
 		return "duration"
+	case MillisValue:
+		return "milliseconds"
 	default:
 		return "word"
 	}
@@ -75,13 +80,30 @@ func parseDuration(text string) (int64, error) {
 	return int64(d), nil
 }
 
+// parseMillis reads whole milliseconds, with a unit or without.
+func parseMillis(text string) (int64, error) {
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d%time.Millisecond == 0 {
+		return d.Milliseconds(), nil
+	}
+	return 0, fmt.Errorf("%q is no time in milliseconds, expected one such as 604800000, 90s or 168h", text)
+}
+
 // parse reads a value of i's type, whatever its bounds.
 func (i *Info) parse(text string) (int64, error) {
+	if i.limit && text == "-1" {
+		return Unlimited, nil
+	}
 	switch i.Type {
 	case BytesValue:
 		return parseBytes(text)
 	case DurationValue:
 		return parseDuration(text)
+	case MillisValue:
+		return parseMillis(text)
 	}
 	for n, word := range i.Words {
 		if text == word {
@@ -93,11 +115,16 @@ func (i *Info) parse(text string) (int64, error) {
 
 // format writes a value as parse reads it.
 func (i *Info) format(v int64) string {
+	if i.limit && v == Unlimited {
+		return "-1"
+	}
 	switch i.Type {
 	case BytesValue:
 		return formatBytes(v)
 	case DurationValue:
 		return time.Duration(v).String()
+	case MillisValue:
+		return strconv.FormatInt(v, 10)
 	}
 	return i.Words[v-i.min]
 }
