@@ -239,6 +239,14 @@ func (n *Node) catalogShard() int { return int(n.owner[engine.CatalogSlot]) }
 // Image is the catalog as it is now. It is immutable; a change makes another.
 func (n *Node) Image() *catalog.Image { return n.image.Load() }
 
+// inForce is the catalog, nil when the end has begun.
+func (n *Node) inForce() *catalog.Image {
+	if n.quiesced.Load() {
+		return nil
+	}
+	return n.image.Load()
+}
+
 // AutoCreate reports whether unknown topics are to be created.
 func (n *Node) AutoCreate() AutoCreate { return n.opts.AutoCreate }
 

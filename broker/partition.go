@@ -3,14 +3,14 @@ package broker
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/order"
 )
 
 // partition is a partition of this shard with the produces that wait for room.
 type partition struct {
 	*engine.Partition
-	waiting    fifo
-	prev, next *partition // in the busy list
-	listed     bool
+	waiting fifo
+	busy    order.Node[*partition] // in the busy list
 }
 
 // partition finds or opens a partition of this shard, by the catalog as it is now.
@@ -58,34 +58,17 @@ func partitionConfig(c *catalog.Config, maxBatch int) engine.PartitionConfig {
 }
 
 // busyList is a list of partitions, in the order in which they came.
-type busyList struct{ first, last *partition }
+type busyList struct{ order.List[*partition] }
 
 func (l *busyList) push(p *partition) {
-	if p.listed {
-		return
+	if !p.busy.Listed() {
+		p.busy.Owner = p
+		l.Add(&p.busy, 0)
 	}
-	p.listed, p.prev, p.next = true, l.last, nil
-	if l.last != nil {
-		l.last.next = p
-	} else {
-		l.first = p
-	}
-	l.last = p
 }
 
 func (l *busyList) remove(p *partition) {
-	if !p.listed {
-		return
+	if p.busy.Listed() {
+		l.Remove(&p.busy)
 	}
-	if p.prev != nil {
-		p.prev.next = p.next
-	} else {
-		l.first = p.next
-	}
-	if p.next != nil {
-		p.next.prev = p.prev
-	} else {
-		l.last = p.prev
-	}
-	p.listed, p.prev, p.next = false, nil, nil
 }

@@ -247,13 +247,13 @@ func (b *Shard) finish(r *Produce) {
 }
 
 // canRetry reports whether produces that wait for room are worth another try.
-func (b *Shard) canRetry() bool { return b.busy.first != nil && !b.store.Starved() }
+func (b *Shard) canRetry() bool { return b.busy.Len() > 0 && !b.store.Starved() }
 
 // retry tries produces that wait for room, one of each partition in turn, until
 // there is none again.
 func (b *Shard) retry() {
 	for n := 0; n < retryBudget && b.canRetry(); n++ {
-		p := b.busy.first
+		p := b.busy.First().Owner
 		b.busy.remove(p)
 		w := p.waiting.pop()
 		if !b.tryAppend(w.msg.body.(*Produce)) {
@@ -287,19 +287,15 @@ func (e *expiry) Fire(_ *shard.Timer, now int64) {
 		s = rest
 		b.expireIn(&b.lanes[to].produces, now)
 	}
-	last := b.busy.last
-	for p := b.busy.first; p != nil; {
-		next := p.next
+	for at, n := b.busy.First(), b.busy.Len(); at != nil && n > 0; n-- { // not those that come meanwhile
+		p := at.Owner
+		at = at.Next()
 		b.expireIn(&p.waiting, now)
 		if p.waiting.empty() {
 			b.busy.remove(p)
 		}
-		if p == last {
-			break
-		}
-		p = next
 	}
-	if !b.waiting.Empty() || b.busy.first != nil {
+	if !b.waiting.Empty() || b.busy.Len() > 0 {
 		b.mayExpire()
 	}
 }

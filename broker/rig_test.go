@@ -373,7 +373,7 @@ func (r *rig) mustBeHome() {
 		if u := b.store.Usage(); u.PinnedPieces != 0 || u.WaitingReads != 0 {
 			r.t.Errorf("shard %d: %+v", b.id, u)
 		}
-		if b.busy.first != nil || !b.stillWaiting().Empty() || b.steps.first != nil {
+		if b.busy.Len() > 0 || !b.stillWaiting().Empty() || b.steps.first != nil {
 			r.t.Errorf("shard %d: something waits", b.id)
 		}
 		home := 0

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/retain"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/shard"
@@ -44,6 +45,7 @@ type Shard struct {
 	steps stepList
 
 	keeper *keeper // of the catalog's shard; else nil
+	retain *retain.Walker
 
 	coordinators []*coordinator // of groups
 	groupless    fifo           // groups' requests that wait for the internal topic
@@ -91,6 +93,7 @@ func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Messa
 		b.readings.pinLimit = n.opts.PinnedBytes
 	}
 	n.restore(b)
+	b.retain = retain.New(l, st, n.inForce)
 	if b.id == n.catalogShard() {
 		b.keeper = newKeeper(b)
 	}
@@ -119,7 +122,7 @@ func (b *Shard) Stats() Stats { return b.stats }
 
 // InFlight is the number of produces and administrative requests that have come
 // in here and are not answered.
-func (b *Shard) InFlight() int { return b.inFlight }
+func (b *Shard) InFlight() int { return b.inFlight + b.retain.InFlight() }
 
 // Drain takes what other shards have sent, a bounded amount, and returns how much
 // that was. It is the first part of a turn; see shard.Worker.

@@ -74,7 +74,7 @@ func (s *Store) Append(a *Append) error {
 	if !ok {
 		return s.busy(tally.Memory)
 	}
-	a.Base, a.AppendTime = p.next, s.appendTime()
+	a.Base, a.AppendTime = p.next, s.Time()
 	batch.Stamp(a.Batch, a.Base, int32(s.opts.Term))
 	maxTimestamp := a.Header.MaxTimestamp
 	if p.cfg.AppendTimestamps {
@@ -189,8 +189,8 @@ func (s *Store) beginEntry(p *Partition, kind journal.Kind, base int64) {
 	}
 }
 
-// appendTime is the broker's time, which never goes back on a shard.
-func (s *Store) appendTime() int64 {
+// Time is the broker's time, which never goes back on a shard.
+func (s *Store) Time() int64 {
 	now := s.wallBase + s.loop.Now()
 	s.newestTime = max(s.newestTime, now)
 	return s.newestTime

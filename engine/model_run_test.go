@@ -575,7 +575,7 @@ func (m *modelRun) quiet() {
 			m.failf("shard %d: not home: %+v", i, u)
 		}
 		var bytes int64
-		s.store.Partitions(func(p *Partition) {
+		for _, p := range s.store.list {
 			for c := p.oldest; c != nil; c = c.next {
 				bytes += int64(c.piece.Class.Bytes())
 				if !c.clean || c.pins != 0 || c.from == c.to {
@@ -583,7 +583,7 @@ func (m *modelRun) quiet() {
 						i, p.key, c.pos, c.clean, c.pins, c.from, c.to)
 				}
 			}
-		})
+		}
 		if bytes != u.ChunkBytes {
 			m.failf("shard %d: partitions hold %d bytes of chunks, %d are out", i, bytes, u.ChunkBytes)
 		}

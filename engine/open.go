@@ -32,6 +32,7 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	p.epochs = st.Epochs
 	s.producers.Restore(&p.producers, st.Producers, s.loop.Now())
 	s.newestTime = max(s.newestTime, st.AppendTime)
+	s.wallBase = max(s.wallBase, st.AppendTime-s.loop.Now()) // time goes on, whatever the clock says
 	p.next, p.visible = st.NextOffset, st.NextOffset
 	p.start.Restore(st.LogStart)
 	s.remover.Add(p.dir, st.Below)
@@ -63,11 +64,4 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 
 func (p *Partition) segmentID(base int64) segment.ID {
 	return segment.ID{Topic: p.key.Topic, Partition: p.key.Partition, Base: base}
-}
-
-// Partitions calls f for every partition of the store.
-func (s *Store) Partitions(f func(p *Partition)) {
-	for _, p := range s.list {
-		f(p)
-	}
 }

@@ -133,11 +133,13 @@ func (p *Partition) NewestAppendTime() int64 {
 	return p.active.appendTime
 }
 
-// Bytes is the size of all segments in bytes.
+// Bytes is the size in bytes of all segments that are not below the log start.
 func (p *Partition) Bytes() int64 {
 	var n int64
 	for s := p.first; s != nil; s = s.next {
-		n += s.size
+		if s.next == nil || s.next.base > p.LogStart() {
+			n += s.size
+		}
 	}
 	return n
 }

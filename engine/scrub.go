@@ -11,6 +11,9 @@ import (
 // is what a scrubber goes through; see scrub.Source.
 func (s *Store) Count() int { return len(s.list) }
 
+// At is partition i of the store, as Count has them.
+func (s *Store) At(i int) *Partition { return s.list[i] }
+
 // Sealed implements scrub.Source.
 func (s *Store) Sealed(i int, base int64) (log segment.Log, size int64, ok bool) {
 	p := s.list[i]

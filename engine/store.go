@@ -171,7 +171,7 @@ func (s *Store) Finish(now int64) {
 		s.fillSpare()
 	}
 	s.flushWritten()
-	wall := s.appendTime()
+	wall := s.Time()
 	s.journal.Kick(wall)
 	if next := s.journal.Timer(now, wall); next > 0 {
 		s.loop.Arm(&s.journalTimer, next)

@@ -39,6 +39,18 @@ func (s *Store) Trim(p *Partition, offset int64, done retention.Done) {
 	}
 }
 
+// Since is about when the newest segment got its first batch, 0 while it is empty. Of what
+// an earlier life has written only the newest batch counts.
+func (p *Partition) Since() int64 {
+	if p.active == nil || p.active.size == 0 {
+		return 0
+	}
+	if tail := p.active.index.Tail; tail.Len() > 0 {
+		return tail.At(0).AppendTime
+	}
+	return p.active.appendTime
+}
+
 // Roll begins a new segment, unless the newest one is empty.
 func (s *Store) Roll(p *Partition) {
 	if p.active != nil && p.active.size > 0 && !p.dropped {

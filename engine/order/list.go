@@ -13,6 +13,9 @@ type Node[T any] struct {
 	listed     bool
 }
 
+// Listed reports whether the node is in a list.
+func (n *Node[T]) Listed() bool { return n.listed }
+
 // Key is the number that the node was added with.
 func (n *Node[T]) Key() uint64 { return n.key }
 

@@ -10,14 +10,32 @@ import (
 // its index in the directory dir has it. It reads the index's first and last bytes and
 // nothing of the log, and reports false if there is any doubt.
 func SealedEnd(fs aio.FS, dir string, id ID, logBytes int64) (next int64, ok bool) {
+	e, ok := sealedFooter(fs, dir, id, logBytes)
+	if !ok {
+		return 0, false
+	}
+	return e.next, true
+}
+
+// SealedAppend is the newest append time in a sealed segment, in nanoseconds since 1970,
+// as SealedEnd has its end.
+func SealedAppend(fs aio.FS, dir string, id ID, logBytes int64) (newest int64, ok bool) {
+	e, ok := sealedFooter(fs, dir, id, logBytes)
+	if !ok {
+		return 0, false
+	}
+	return e.newest, e.newest > 0
+}
+
+func sealedFooter(fs aio.FS, dir string, id ID, logBytes int64) (e *footer, ok bool) {
 	f, err := fs.Open(filepath.Join(dir, id.IndexName()), 0)
 	if err != nil {
-		return 0, false
+		return nil, false
 	}
 	defer func() { _ = f.Close() }() // read only: nothing can be lost
 	size, err := f.Size()
 	if err != nil || size < headerBytes+footerBytes {
-		return 0, false
+		return nil, false
 	}
 	var head [headerBytes]byte
 	var foot [footerBytes]byte
@@ -26,16 +44,16 @@ func SealedEnd(fs aio.FS, dir string, id ID, logBytes int64) (next int64, ok boo
 		at int64
 	}{{head[:], 0}, {foot[:], size - footerBytes}} {
 		if _, err := f.ReadAt(part.b, part.at); err != nil {
-			return 0, false
+			return nil, false
 		}
 	}
 	h, err := decodeHeader(head[:], id)
 	if err != nil {
-		return 0, false
+		return nil, false
 	}
-	e, err := decodeFooter(foot[:], size-footerBytes, h.crc)
+	e, err = decodeFooter(foot[:], size-footerBytes, h.crc)
 	if err != nil || e.sealed.LogBytes != logBytes || e.first != id.Base {
-		return 0, false
+		return nil, false
 	}
-	return e.next, true
+	return e, true
 }

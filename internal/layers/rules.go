@@ -57,6 +57,7 @@ var Table = []Package{
 	{Path: "verify", Rank: 75, Traits: NoOS},
 	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
 	{Path: "broker/catalog", Rank: 65, Traits: NoOS | DataPath},
+	{Path: "broker/retain", Rank: 68, Traits: NoOS | DataPath},
 	{Path: "broker/group", Rank: 65, Traits: NoOS | DataPath},
 	{Path: "broker/txn", Rank: 65, Traits: NoOS | DataPath},
 	{Path: "broker/delay", Rank: 65, Traits: NoOS | DataPath},
