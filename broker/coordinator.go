@@ -54,6 +54,7 @@ type coordinator struct {
 	free        *groupAppend
 	commit      group.Commit // scratch
 	load        groupLoad
+	snapshots   groupSnapshots
 	timer       shard.Timer
 }
 
@@ -81,7 +82,7 @@ func (b *Shard) coordinator(number uint32) *coordinator {
 	}
 	c := &coordinator{b: b, number: number, part: p}
 	c.timer.Owner = c
-	c.load.c = c
+	c.load.c, c.snapshots.c = c, c
 	b.coordinators = append(b.coordinators, c)
 	c.load.begin()
 	return c
@@ -264,6 +265,9 @@ func (c *coordinator) turn() int {
 		c.state.TopicsChanged()
 		c.more = true
 	}
+	if c.snapshots.step() {
+		n = 1
+	}
 	if c.more {
 		c.more = c.state.Tick(now)
 		c.wakeChanged()
@@ -347,6 +351,7 @@ func (c *coordinator) append(i int) int {
 		}
 	}
 	data := a.builder.Finish(batch.CodecNone)
+	c.snapshots.grown += int64(len(data))
 	a.buf = data
 	r := &a.p
 	*r = Produce{Topic: GroupsTopic, Partition: int32(c.number), MinClass: ClassFlushed, Owner: a}
@@ -412,6 +417,7 @@ func (a *groupAppend) Produced(p *Produce) {
 // again reads the state again after an append was refused. If the log has failed there
 // is no use.
 func (c *coordinator) again() {
+	c.snapshots.abandon()
 	c.state.Out.Clear()
 	for !c.parked.empty() {
 		r := c.parked.first.msg.body.(*Group)
@@ -433,6 +439,7 @@ func (c *coordinator) again() {
 
 // fail ends the coordinator until the next start.
 func (c *coordinator) fail(why error) {
+	c.snapshots.abandon()
 	c.stage, c.why = coordinatorUnusable, why
 	for !c.queue.empty() {
 		c.admit(c.queue.pop().msg.body.(*Group))

@@ -47,6 +47,8 @@ func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 		return
 	}
 	c.state, l.job = l.job.state, groupFiles{}
+	c.state.Clean() // what the log adds is in no snapshot
+	c.snapshots.grown = 0
 	c.stage = coordinatorLog
 	l.fetch = Fetch{
 		Topic: GroupsTopic, Partition: int32(c.number), Offset: c.part.LogStart(),
@@ -82,6 +84,7 @@ func (l *groupLoad) Fetched(r *Fetch) {
 		c.fail(fmt.Errorf("the log of groups, partition %d, cannot be read at offset %d: %s %s", c.number, r.Offset, code, message))
 		return
 	}
+	c.snapshots.grown += int64(len(l.buf))
 	if err := l.apply(l.buf); err != nil {
 		c.fail(fmt.Errorf("the log of groups, partition %d, behind offset %d: %w", c.number, r.Offset, err))
 		return

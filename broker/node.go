@@ -70,6 +70,9 @@ type Options struct {
 	// GroupPartitions is the number of partitions of the internal topic in which groups
 	// live, when it is made. 1 to 1024, default 16.
 	GroupPartitions uint32
+	// GroupLogBytes is by how much the log of each of those partitions may grow before
+	// snapshots are written and it is cut. At least 64 KiB, default 8 MiB.
+	GroupLogBytes int64
 	// Groups bounds what the groups of each of those partitions may take; its Record is
 	// set by MaxBatch.
 	Groups group.Limits
@@ -120,6 +123,9 @@ func (o Options) WithDefaults() Options {
 	if o.MaxTopicPartitions == 0 {
 		o.MaxTopicPartitions = catalog.MaxPartitions
 	}
+	if o.GroupLogBytes == 0 {
+		o.GroupLogBytes = 8 << 20
+	}
 	if o.GroupPartitions == 0 {
 		o.GroupPartitions = 16
 	}
@@ -161,6 +167,7 @@ func (o Options) Check() error {
 		{"pinned bytes", o.PinnedBytes, 0, 1 << 40},
 		{"max admin", int64(o.MaxAdmin), 1, 1 << 20},
 		{"group partitions", int64(o.GroupPartitions), 1, 1024},
+		{"group log bytes", o.GroupLogBytes, 64 << 10, 1 << 40},
 		{"snapshot every", int64(o.SnapshotEvery), 1, 1 << 20},
 	} {
 		if c.value < c.low || c.value > c.high {

@@ -6,17 +6,16 @@ import (
 
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/layout"
 )
-
-// groupsDir is the directory of the snapshots of groups, below the data directory: one
-// directory for each partition of the internal topic, two files for each block.
-const groupsDir = "groups"
 
 // groupCopies are the two copies of a block's snapshot, written one after the other.
 var groupCopies = [2]string{"a", "b"}
 
+// groupPath names a file of the snapshots of groups: one directory for each partition of
+// the internal topic, two files for each block.
 func groupPath(dir string, partition uint32, block, generation int) string {
-	return filepath.Join(dir, groupsDir, fmt.Sprint(partition), fmt.Sprintf("%02d.%s", block, groupCopies[generation]))
+	return filepath.Join(dir, layout.GroupsDir, fmt.Sprint(partition), fmt.Sprintf("%02d.%s", block, groupCopies[generation]))
 }
 
 // groupFiles reads the snapshots of a partition.

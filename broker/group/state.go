@@ -84,6 +84,13 @@ func (s *State) Load(b []byte) error {
 	return nil
 }
 
+// Clean says that everything loaded so far is in snapshots.
+func (s *State) Clean() {
+	for i := range s.blocks {
+		s.blocks[i].dirty = false
+	}
+}
+
 // Begin ends the loading. Members have all of their time to be heard of again, and
 // groups without members go on with the time that they were known to be without.
 func (s *State) Begin(now int64) {
@@ -94,9 +101,6 @@ func (s *State) Begin(now int64) {
 		if len(g.members) == 0 {
 			g.idleFrom = now
 		}
-	}
-	for i := range s.blocks {
-		s.blocks[i].dirty = false
 	}
 	s.TopicsChanged()
 }
@@ -124,6 +128,7 @@ func (s *State) drop(g *group) {
 	s.list[i], s.list[last] = s.list[last], nil
 	s.list = s.list[:last]
 	s.blocks[g.block].remove(g)
+	s.blocks[g.block].dirty = true
 	g.gone = true
 }
 
@@ -196,7 +201,6 @@ func (s *State) Remove(name []byte) Code {
 
 func (s *State) remove(g *group) {
 	s.Out.put(appendHead(s.Out.b, kindGroupRemoved, g.name))
-	s.blocks[g.block].dirty = true
 	s.drop(g)
 }
 

@@ -127,7 +127,7 @@ func isLoopback(host string) bool {
 
 // ownNames are what a data directory holds, and what a new filesystem does.
 var ownNames = []string{
-	checkpoint.NodeFile, layout.LockFile, layout.CheckpointsDir, layout.JournalsDir, layout.TopicsDir, "lost+found",
+	checkpoint.NodeFile, layout.LockFile, layout.CheckpointsDir, layout.JournalsDir, layout.TopicsDir, layout.GroupsDir, "lost+found",
 }
 
 // checkDataDir refuses a path that is something else than a data directory. One

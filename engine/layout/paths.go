@@ -14,7 +14,9 @@ const (
 	CheckpointsDir = "checkpoints"
 	JournalsDir    = "journals"
 	TopicsDir      = "topics"
-	LockFile       = "lock"
+	// GroupsDir is made when snapshots of consumer groups are first written.
+	GroupsDir = "groups"
+	LockFile  = "lock"
 	// LockSuffix ends the name of the file that locks another.
 	LockSuffix = ".lock"
 )

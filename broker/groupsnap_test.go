@@ -1,0 +1,202 @@
+package broker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/broker/group"
+	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+)
+
+// groupLog is where the logs of groups begin and end, all partitions together.
+func (r *rig) groupLog() (start, end int64) {
+	for i := range r.node.Image().ByID(GroupsTopic).Partitions {
+		at := r.shards[r.node.ShardOf(GroupsTopic, int32(i))]
+		if p := at.store.Partition(engine.Key{Topic: GroupsTopic, Partition: i}); p != nil {
+			start, end = start+p.LogStart(), end+p.End()
+		}
+	}
+	return start, end
+}
+
+// crowd commits for many groups and remembers what was acknowledged.
+type crowd struct {
+	*rig
+	topic TopicID
+	acked map[string]int64
+	next  map[string]int64
+	open  []*grouped
+}
+
+func newCrowd(t *testing.T, o rigOptions) *crowd {
+	c := &crowd{rig: newRig(t, o), acked: map[string]int64{}, next: map[string]int64{}}
+	c.topic = c.filled("t", 1, 1).ID
+	for range 5 {
+		c.mustProduce(0, c.topic, 0, testBatch(t, 1000, 8))
+	}
+	return c
+}
+
+// commit begins a commit of a group, a little further than the last.
+func (c *crowd) commit(name string) {
+	c.next[name] = min(c.next[name]+1, 5000)
+	e := entryOf(c.topic, 0, c.next[name])
+	e.Metadata = make([]byte, 200)
+	g := commitOf(name, e)
+	c.open = append(c.open, c.beginGroup(len(c.open)%len(c.shards), g))
+}
+
+// gather takes the answers that have come.
+func (c *crowd) gather() {
+	c.open = slices.DeleteFunc(c.open, func(g *grouped) bool {
+		if g.done == 0 {
+			return false
+		}
+		if g.Code != OK || g.Entries[0].Code != group.OK && g.Entries[0].Code != group.Backwards {
+			c.t.Fatalf("commit of %s: %v, %v", g.Name, g.Code, g.Entries[0].Code)
+		}
+		c.acked[string(g.Name)] = max(c.acked[string(g.Name)], g.Entries[0].Committed)
+		return true
+	})
+}
+
+// check compares with what was acknowledged: a commit that was not may have come about.
+func (c *crowd) check() {
+	c.t.Helper()
+	for name, next := range c.next {
+		acked, ok := c.acked[name]
+		if !ok {
+			acked = -1
+		}
+		if got := c.committed(0, name, c.topic, 0); got < acked || got > next {
+			c.t.Fatalf("group %s: %d is committed, acknowledged were %d and asked for %d", name, got, acked, next)
+		}
+	}
+}
+
+func TestTheLogOfGroupsStaysShort(t *testing.T) {
+	each(t, func(t *testing.T, shards int) {
+		c := newCrowd(t, rigOptions{shards: shards, journal: 2 << 20, broker: Options{GroupPartitions: 2, GroupLogBytes: 64 << 10}})
+		for i := range 6000 {
+			c.commit(fmt.Sprintf("g%d", i%50))
+			if i%8 == 0 {
+				c.until("answers", func() bool { c.gather(); return len(c.open) < 8 })
+			}
+		}
+		c.until("answers", func() bool { c.gather(); return len(c.open) == 0 })
+		c.pass(100 * time.Millisecond)
+		start, end := c.groupLog()
+		if start == 0 || end-start > 3000 {
+			t.Fatalf("the logs hold %d to %d", start, end)
+		}
+		c.check()
+		c.w.Crash(sim.KeepNone)
+		c.start()
+		c.check()
+		for name := range c.next {
+			if c.acked[name] != c.next[name] {
+				t.Fatalf("group %s: %d acknowledged of %d", name, c.acked[name], c.next[name])
+			}
+		}
+	})
+}
+
+// Whenever the machine dies, a start finds at least what was acknowledged.
+func TestGroupsSurviveACrashAtAnyMomentOfASnapshot(t *testing.T) {
+	runs := 25
+	if testing.Short() {
+		runs = 5
+	}
+	for range runs {
+		c := newCrowd(t, rigOptions{shards: 2, journal: 2 << 20, broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
+		rnd := rand.New(rand.NewPCG(c.opts.seed, 7))
+		for range 4 {
+			n := 200 + rnd.IntN(600)
+			for i := range n {
+				c.commit(fmt.Sprintf("g%d", rnd.IntN(40)))
+				if i%4 == 0 {
+					c.turn()
+				}
+				c.gather()
+			}
+			c.w.Crash([]sim.Keep{sim.KeepNone, sim.KeepRandom, sim.KeepAll}[rnd.IntN(3)])
+			c.open = nil
+			c.start()
+			c.check()
+		}
+	}
+}
+
+// Of the two copies of a block one is enough; without both, nothing is made up.
+func TestADamagedSnapshotOfGroupsIsPassedOver(t *testing.T) {
+	c := newCrowd(t, rigOptions{broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
+	for i := range 600 {
+		c.commit(fmt.Sprintf("g%d", i%20))
+		c.until("answer", func() bool { c.gather(); return len(c.open) == 0 })
+	}
+	c.pass(100 * time.Millisecond)
+	files := func(copies string) (paths []string) {
+		entries, err := c.w.FS().ReadDir(filepath.Join(rigDir, "groups", "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if filepath.Ext(e.Name) == copies {
+				paths = append(paths, filepath.Join(rigDir, "groups", "0", e.Name))
+			}
+		}
+		return paths
+	}
+	if len(files(".a")) == 0 || len(files(".a")) != len(files(".b")) {
+		t.Fatalf("copies %v and %v", files(".a"), files(".b"))
+	}
+	damage := func(paths []string) {
+		for _, path := range paths {
+			if err := c.w.Corrupt(path, 100, 0x20); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.w.Crash(sim.KeepNone)
+	damage(files(".a"))
+	c.start()
+	c.check()
+	if len(c.log) == 0 {
+		t.Error("nobody was told")
+	}
+	c.w.Crash(sim.KeepNone)
+	damage(files(".b"))
+	c.start()
+	g := c.group(0, commitOf("g1", entryOf(c.topic, 0, 5000)))
+	if g.Code != Storage || g.Message == "" {
+		t.Fatalf("a commit to groups of which a part is lost: %v %q", g.Code, g.Message)
+	}
+}
+
+func TestBlocksThatHaveNotChangedAreNotWritten(t *testing.T) {
+	c := newCrowd(t, rigOptions{broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
+	for i := range 400 {
+		c.commit(fmt.Sprintf("g%d", i%100))
+		c.until("answer", func() bool { c.gather(); return len(c.open) == 0 })
+	}
+	c.pass(100 * time.Millisecond)
+	alone := func(n int) {
+		for range n {
+			c.commit("g7")
+			c.until("answer", func() bool { c.gather(); return len(c.open) == 0 })
+		}
+		c.pass(100 * time.Millisecond)
+	}
+	alone(400) // by then all that the others have changed is written
+	writes := c.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Renames, Path: rigDir + "/groups/0/*.a*"}, Times: sim.Always, Skip: 1 << 30})
+	alone(1000)
+	start, end := c.groupLog()
+	if n := writes.Seen(); n == 0 || n > 7 || end-start > 900 {
+		t.Fatalf("%d writes of blocks while one group committed, the log holds %d to %d", n, start, end)
+	}
+}
