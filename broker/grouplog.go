@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/group"
+	"github.com/mqd-broker/mqd/broker/groupfile"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
@@ -15,7 +16,7 @@ const groupReadBytes = 64 << 10
 // its start.
 type groupLoad struct {
 	c     *coordinator
-	job   groupFiles
+	job   groupfile.Job
 	op    aio.JobOp
 	fetch Fetch
 	due   bool // the next piece of the log can be asked for
@@ -29,8 +30,8 @@ func (l *groupLoad) begin() {
 	o := &c.b.node.opts
 	limits := o.Groups
 	limits.Record = c.batchBytes() - batch.HeaderSize - 64 // of a record's own head
-	l.job = groupFiles{
-		state: group.New(limits, groupTopics{c.b.node}), dir: o.Dir, node: c.b.node.id, partition: c.number,
+	l.job = groupfile.Job{
+		State: group.New(limits, groupTopics{c.b.node}), Dir: o.Dir, Node: c.b.node.id, Partition: c.number,
 	}
 	l.op = aio.JobOp{Job: &l.job, Owner: l}
 	c.b.drv.SubmitJob(&l.op)
@@ -39,14 +40,14 @@ func (l *groupLoad) begin() {
 // CompleteJob goes on with the log.
 func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 	c := l.c
-	for _, err := range l.job.passed {
+	for _, err := range l.job.Passed {
 		c.b.node.opts.Events.GroupsDamaged(c.number, err)
 	}
 	if op.Err != nil {
 		c.fail(op.Err)
 		return
 	}
-	c.state, l.job = l.job.state, groupFiles{}
+	c.state, l.job = l.job.State, groupfile.Job{}
 	c.state.Clean() // what the log adds is in no snapshot
 	c.snapshots.grown = 0
 	c.stage = coordinatorLog

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/mqd-broker/mqd/broker/group"
+	"github.com/mqd-broker/mqd/broker/groupfile"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
@@ -50,7 +51,7 @@ func (z *groupSnapshots) step() bool {
 	case !c.state.Dirty(z.block):
 		z.block++
 	case !z.dir:
-		z.submit(aio.FileOp{Kind: aio.FileMkdirAll, Path: filepath.Dir(groupPath(c.b.node.opts.Dir, c.number, 0, 0))})
+		z.submit(aio.FileOp{Kind: aio.FileMkdirAll, Path: filepath.Dir(groupfile.Path(c.b.node.opts.Dir, c.number, 0, 0))})
 	default:
 		about := group.Snapshot{Node: c.b.node.id, Partition: c.number, Block: z.block, Offset: z.from}
 		z.w = c.state.Write(about, z.data)
@@ -60,7 +61,7 @@ func (z *groupSnapshots) step() bool {
 
 // write writes the next copy of the block.
 func (z *groupSnapshots) write() {
-	path := groupPath(z.c.b.node.opts.Dir, z.c.number, z.block, z.copies)
+	path := groupfile.Path(z.c.b.node.opts.Dir, z.c.number, z.block, z.copies)
 	z.copies++
 	z.submit(aio.FileOp{Kind: aio.FileWriteAtomic, Path: path, Data: z.data})
 }
@@ -84,7 +85,7 @@ func (z *groupSnapshots) CompleteFile(op *aio.FileOp) {
 		z.c.b.node.opts.Events.SnapshotFailed(op.Err)
 	case op.Kind == aio.FileMkdirAll:
 		z.dir = true
-	case z.copies < len(groupCopies):
+	case z.copies < len(groupfile.Copies):
 		z.write()
 	default:
 		z.block++

@@ -2,12 +2,9 @@ package broker
 
 import (
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
-
-// plainSmall is the size of the smaller buffers for converting plain batches, in
-// bytes.
-const plainSmall = 64 << 10
 
 // plainPool is a shard's memory for converting plain batches: buffers of two sizes,
 // taken from the driver when they are first needed and never more than the limit.
@@ -19,19 +16,14 @@ type plainPool struct {
 }
 
 func (p *plainPool) init(drv aio.Driver, o Options) {
-	p.drv, p.large, p.left = drv, o.plainLarge(), o.PlainBytes
-}
-
-// plainLarge is the size of a buffer for the largest batch.
-func (o *Options) plainLarge() int {
-	return (max(o.MaxBatch, plainSmall) + aio.BlockSize - 1) &^ (aio.BlockSize - 1)
+	p.drv, p.large, p.left = drv, o.PlainLarge(), o.PlainBytes
 }
 
 // get returns a buffer of at least n bytes, n no more than the larger size; nil
 // when there is none.
 func (p *plainPool) get(n int) []byte {
-	class, size := 0, plainSmall
-	if n > plainSmall {
+	class, size := 0, options.PlainSmall
+	if n > options.PlainSmall {
 		class, size = 1, p.large
 	}
 	if free := p.free[class]; len(free) > 0 {
@@ -59,7 +51,7 @@ func (p *plainPool) get(n int) []byte {
 // put takes a buffer back.
 func (p *plainPool) put(buf []byte) {
 	class := 0
-	if len(buf) > plainSmall {
+	if len(buf) > options.PlainSmall {
 		class = 1
 	}
 	p.free[class] = append(p.free[class], buf)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
@@ -379,7 +380,7 @@ func (r *rig) mustBeHome() {
 		home := 0
 		for c, free := range b.plain.free {
 			for range free {
-				home += [...]int{plainSmall, b.plain.large}[c]
+				home += [...]int{options.PlainSmall, b.plain.large}[c]
 			}
 		}
 		if want := b.node.opts.PlainBytes - b.plain.left; home != want {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
@@ -15,6 +16,22 @@ type (
 	TopicID = engine.TopicID
 	// Class is a durability class; a greater one promises more.
 	Class = engine.Class
+)
+
+// The names of package options that callers need.
+type (
+	// Options of a node. Zero fields take the defaults.
+	Options = options.Node
+	// Events tells what an operator should hear of.
+	Events = options.Events
+	// AutoCreate says what happens to metadata requests for topics that do not exist.
+	AutoCreate = options.AutoCreate
+)
+
+// What happens to metadata requests for topics that do not exist.
+const (
+	AutoCreateOff = options.AutoCreateOff
+	AutoCreateOn  = options.AutoCreateOn
 )
 
 // The durability classes.

@@ -56,6 +56,8 @@ var Table = []Package{
 	{Path: "salvage", Rank: 75, Traits: NoOS},
 	{Path: "verify", Rank: 75, Traits: NoOS},
 	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
+	{Path: "broker/options", Rank: 68, Traits: NoOS | DataPath},
+	{Path: "broker/groupfile", Rank: 68, Traits: NoOS},
 	{Path: "broker/catalog", Rank: 65, Traits: NoOS | DataPath},
 	{Path: "broker/retain", Rank: 68, Traits: NoOS | DataPath},
 	{Path: "broker/group", Rank: 65, Traits: NoOS | DataPath},

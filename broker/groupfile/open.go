@@ -1,0 +1,68 @@
+// Package groupfile reads the snapshots of consumer groups. Reading blocks: it is for a
+// helper.
+package groupfile
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/mqd-broker/mqd/broker/group"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/layout"
+)
+
+// Copies are the two copies of a block's snapshot, written one after the other.
+var Copies = [2]string{"a", "b"}
+
+// Path names a file of the snapshots of groups: one directory for each partition of
+// the internal topic, two files for each block.
+func Path(dir string, partition uint32, block, which int) string {
+	return filepath.Join(dir, layout.GroupsDir, fmt.Sprint(partition), fmt.Sprintf("%02d.%s", block, Copies[which]))
+}
+
+// Job reads the snapshots of a partition.
+type Job struct {
+	// State is what the snapshots are loaded into.
+	State     *group.State
+	Dir       string // data directory
+	Node      [16]byte
+	Partition uint32
+	// Passed are copies that are damaged and were passed over.
+	Passed []error
+}
+
+// Run implements aio.Job.
+func (j *Job) Run(fs aio.FS) error {
+	for block := range group.Blocks {
+		if err := j.block(fs, block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block reads the better of the two copies of a block. If there is none, everything
+// about the block is in the log.
+func (j *Job) block(fs aio.FS, block int) error {
+	var damage error
+	for g := range Copies {
+		path := Path(j.Dir, j.Partition, block, g)
+		data, err := aio.ReadFile(fs, path, group.MaxSnapshotBytes)
+		if aio.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var z group.Snapshot
+		switch err = z.Load(j.State, data); {
+		case err == nil && (z.Node != j.Node || z.Partition != j.Partition || z.Block != block):
+			err = fmt.Errorf("it is block %d of partition %d of node %x, expected block %d of partition %d of node %x", z.Block, z.Partition, z.Node, block, j.Partition, j.Node)
+		case err == nil:
+			return nil
+		}
+		damage = fmt.Errorf("%s: %w", path, err)
+		j.Passed = append(j.Passed, damage)
+	}
+	return damage
+}
