@@ -21,10 +21,8 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -141,7 +139,7 @@ func (c *Client) linkTo(shard uint16) *link.Link {
 // deadline it gives up on a broker that says nothing at all for [WithTimeout].
 // The error is that of flushing. Close may be called again.
 func (c *Client) Close(ctx context.Context) error {
-	ctx, stop := c.whileHeard(ctx)
+	ctx, stop := c.transport.WhileHeard(ctx)
 	defer stop()
 	c.mu.Lock()
 	if c.closed {
@@ -181,34 +179,6 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	<-c.refreshDone
 	return errors.Join(errs...)
-}
-
-// whileHeard bounds a wait whose ctx has no deadline: it ends when nothing has come
-// from the broker for as long as the client's timeout.
-func (c *Client) whileHeard(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, bounded := ctx.Deadline(); bounded {
-		return context.WithCancel(ctx)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		tick := time.NewTicker(c.cfg.timeout)
-		defer tick.Stop()
-		heard := c.transport.Counters.FramesReceived.Load()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			now := c.transport.Counters.FramesReceived.Load()
-			if now == heard {
-				cancel(fmt.Errorf("%w: nothing came from the broker for %v", ErrDisconnected, c.cfg.timeout))
-				return
-			}
-			heard = now
-		}
-	}()
-	return ctx, func() { cancel(nil) }
 }
 
 // Stats returns totals and gauges.

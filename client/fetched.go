@@ -1,15 +1,14 @@
 package client
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/unpack"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -24,56 +23,25 @@ type Batch struct {
 	// HighWatermark is the end of what could be read when the batch was fetched.
 	HighWatermark int64
 
-	n     int
-	from  int64        // records before it are not part of the batch
-	buf   *link.Buffer // holds raw
-	raw   []byte       // whole record batches, checked
-	plain *[]byte      // decompressed records, each with a length; nil if there are none
+	run unpack.Run
+	buf *link.Buffer // holds the batches
 }
 
-// decodeTarget is how much decompressed data makes a Batch large enough.
-const decodeTarget = 1 << 20
-
-// plainPool holds memory for decompressed records; maxPooledPlain bounds a piece.
-var plainPool = sync.Pool{New: func() any { return new([]byte) }}
-
-const maxPooledPlain = 8 << 20
-
-// plainPrefix is the length before each batch's records in Batch.plain.
-const plainPrefix = 8
-
 // Len is the number of records.
-func (b *Batch) Len() int { return b.n }
+func (b *Batch) Len() int { return b.run.N }
 
 // Records iterates over the records. They are views into the batch's memory.
 func (b *Batch) Records() iter.Seq[RecordView] {
 	return func(yield func(RecordView) bool) { b.each(yield) }
 }
 
-// each walks what add has checked.
+// each walks the records.
 func (b *Batch) each(yield func(RecordView) bool) {
-	var plain []byte
-	if b.plain != nil {
-		plain = *b.plain
-	}
-	for rest := b.raw; len(rest) > 0; {
-		h, err := batch.ParseHeader(rest)
-		if err != nil || h.Size() > len(rest) {
-			return // checked by add
-		}
-		body := rest[batch.AtRecords:h.Size()]
-		rest = rest[h.Size():]
-		if skipped(&h) {
-			continue
-		}
-		if h.Attributes.Codec() != batch.CodecNone {
-			n := plainPrefix + int(binary.BigEndian.Uint64(plain))
-			body, plain = plain[plainPrefix:n], plain[n:]
-		}
-		it := h.Records(body)
+	c := b.run.Batches()
+	for it, ok := c.Next(); ok; it, ok = c.Next() {
 		for it.Next() {
 			r := it.Record()
-			if r.Offset < b.from {
+			if r.Offset < b.run.From {
 				continue
 			}
 			if !yield(viewOf(&r)) {
@@ -91,78 +59,14 @@ func viewOf(r *batch.RecordView) RecordView {
 	return v
 }
 
-// skipped reports whether a stored batch has nothing for a reader: transaction
-// markers, and batches that compaction has emptied.
-func skipped(h *batch.Header) bool { return h.Count == 0 || h.Attributes.Control() }
-
 // Release gives the batch's memory back. Its records are gone then. A second
 // call does nothing.
 func (b *Batch) Release() {
 	if b.buf != nil {
 		b.buf.Release()
 	}
-	if b.plain != nil && cap(*b.plain) <= maxPooledPlain {
-		plainPool.Put(b.plain)
-	}
-	b.buf, b.raw, b.plain, b.n = nil, nil, nil, 0
-}
-
-// add checks the first stored batch of rest and makes it part of b. It returns
-// what is left.
-func (b *Batch) add(rest []byte, limit int) ([]byte, error) {
-	first, rest, err := batch.Split(rest)
-	if err != nil {
-		return nil, err
-	}
-	h, err := batch.CheckStored(first)
-	if err != nil {
-		return nil, err
-	}
-	if skipped(&h) {
-		return rest, nil
-	}
-	body := first[batch.AtRecords:]
-	if h.Attributes.Codec() != batch.CodecNone {
-		if body, err = b.decompress(h, body, limit); err != nil {
-			return nil, err
-		}
-	}
-	it := h.Records(body)
-	last := max(b.Last, b.from-1)
-	for it.Next() {
-		r := it.Record()
-		if r.Offset < b.from {
-			continue
-		}
-		if r.Offset <= last {
-			return nil, fmt.Errorf("%w: offset %d follows %d", ErrProtocol, r.Offset, last)
-		}
-		last = r.Offset
-		if b.n == 0 {
-			b.First = r.Offset
-		}
-		b.Last = r.Offset
-		b.n++
-	}
-	return rest, it.Err()
-}
-
-// decompress appends a batch's records to b.plain and returns them.
-func (b *Batch) decompress(h batch.Header, body []byte, limit int) ([]byte, error) {
-	if b.plain == nil {
-		b.plain = plainPool.Get().(*[]byte)
-		*b.plain = (*b.plain)[:0]
-	}
-	at := len(*b.plain)
-	out, err := batch.Decompress(append(*b.plain, make([]byte, plainPrefix)...), h, body, limit)
-	if err != nil {
-		*b.plain = (*b.plain)[:at]
-		return nil, err
-	}
-	*b.plain = out
-	records := out[at+plainPrefix:]
-	binary.BigEndian.PutUint64(out[at:], uint64(len(records)))
-	return records, nil
+	b.buf = nil
+	b.run.Free()
 }
 
 // open turns the first answer of the feed, or a part of it, into a Batch. Both
@@ -170,25 +74,13 @@ func (b *Batch) decompress(h batch.Header, body []byte, limit int) ([]byte, erro
 // and given up while the records are checked.
 func (f *feed) open() (*Batch, error) {
 	co, a, epoch := f.co, f.answers[0], f.epoch
-	b := &Batch{
-		Topic: f.name, Partition: f.partition, HighWatermark: a.durable,
-		Last: -1, from: f.position, buf: a.buf,
-	}
+	b := &Batch{Topic: f.name, Partition: f.partition, HighWatermark: a.durable, buf: a.buf}
+	b.run.From = f.position
 	f.opening = true
 	co.mu.Unlock()
 
-	rest, err := a.rest, error(nil)
-	for len(rest) > 0 {
-		var left []byte
-		if left, err = b.add(rest, co.cfg.decode); err != nil {
-			break
-		}
-		rest = left
-		if b.plain != nil && len(*b.plain) >= decodeTarget {
-			break
-		}
-	}
-	b.raw = a.rest[:len(a.rest)-len(rest)]
+	rest, err := b.run.Take(a.rest, co.cfg.decode)
+	b.First, b.Last = b.run.First, b.run.Last
 
 	co.mu.Lock()
 	f.opening = false
@@ -202,12 +94,12 @@ func (f *feed) open() (*Batch, error) {
 	}
 	a.rest = rest
 	a.buf.Retain()
-	if b.n > 0 {
+	if b.Len() > 0 {
 		f.position = b.Last + 1
 	}
 	kick := f.after(a, b, err)
-	if b.n > 0 {
-		co.c.counters.fetchedRecords.Add(uint64(b.n))
+	if b.Len() > 0 {
+		co.c.counters.fetchedRecords.Add(uint64(b.Len()))
 		err = nil // comes back with the next batch, as its first
 	} else {
 		b.Release()
@@ -223,7 +115,7 @@ func (f *feed) open() (*Batch, error) {
 
 // after moves the feed on when b was taken from answer a.
 func (f *feed) after(a *answer, b *Batch, err error) *link.Link {
-	if err != nil && b.n == 0 {
+	if err != nil && b.Len() == 0 {
 		// Fetch the same again, later: the bytes may have changed on the way.
 		f.drop()
 		f.offset = f.position

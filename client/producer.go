@@ -277,7 +277,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 // [Client.Close] does. What was sent and is not answered resolves when its answer
 // comes or the client closes.
 func (p *Producer) Close(ctx context.Context) error {
-	ctx, stop := p.c.whileHeard(ctx)
+	ctx, stop := p.c.transport.WhileHeard(ctx)
 	defer stop()
 	return p.end(ctx)
 }

@@ -46,6 +46,7 @@ var Table = []Package{
 	{Path: "client", Rank: 85},
 	{Path: "client/internal/link", Rank: 83},
 	{Path: "client/internal/memory", Rank: 84},
+	{Path: "client/internal/unpack", Rank: 84},
 
 	{Path: "verify/live", Rank: 82},
 

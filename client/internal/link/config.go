@@ -7,6 +7,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -79,4 +80,32 @@ type Counters struct {
 	Connects, ConnectFailures     atomic.Uint64
 	FramesSent, Writes, BytesSent atomic.Uint64
 	FramesReceived                atomic.Uint64
+}
+
+// WhileHeard bounds a wait whose ctx has no deadline: it ends when nothing has come
+// from the broker for as long as Timeout.
+func (c *Config) WhileHeard(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		return context.WithCancel(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(c.Timeout)
+		defer tick.Stop()
+		heard := c.Counters.FramesReceived.Load()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			now := c.Counters.FramesReceived.Load()
+			if now == heard {
+				cancel(fmt.Errorf("%w: nothing came from the broker for %v", ErrDisconnected, c.Timeout))
+				return
+			}
+			heard = now
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
