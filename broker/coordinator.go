@@ -143,6 +143,10 @@ func (c *coordinator) carryOut(r *Group) {
 		r.Outcome = s.Remove(r.Name)
 	case GroupDescribe:
 		r.Description, r.Outcome = s.Describe(now, r.Name)
+	case GroupList:
+		if c.list(r) {
+			return
+		}
 	default:
 		violated("a group's request has a kind")
 	}
@@ -446,19 +450,12 @@ func (c *coordinator) fail(why error) {
 	}
 }
 
-// listGroups adds the groups of this shard.
-func (b *Shard) listGroups(r *Group) {
-	for _, c := range b.coordinators {
-		if c.stage != coordinatorServes {
-			r.Code = NotReady
-			return
-		}
-		for i := 0; ; i++ {
-			name, ok := c.state.Name(i)
-			if !ok {
-				break
-			}
-			r.Names = append(r.Names, name)
-		}
+// list adds the groups of this partition, and reports whether the next one is asked.
+func (c *coordinator) list(r *Group) bool {
+	r.Listed = c.state.List(r.Listed)
+	if r.number++; r.number >= c.b.Image().ByID(GroupsTopic).Partitions {
+		return false
 	}
+	c.b.forwardGroup(r)
+	return true
 }

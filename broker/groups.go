@@ -78,8 +78,8 @@ type Group struct {
 	Grants []group.Grant
 	// Description is of GroupDescribe, and of GroupOffsets without Entries.
 	Description group.Description
-	// Names are all groups, in order; of GroupList.
-	Names []string
+	// Listed are all groups, in no order; of GroupList.
+	Listed []group.Summary
 
 	groupState
 }
@@ -102,7 +102,7 @@ type groupState struct {
 
 // Group asks for something about a group. r.Owner hears of the outcome once.
 func (b *Shard) Group(r *Group) {
-	r.Code, r.Outcome, r.Message, r.Grants, r.Names = OK, group.OK, "", r.Grants[:0], r.Names[:0]
+	r.Code, r.Outcome, r.Message, r.Grants, r.Listed = OK, group.OK, "", r.Grants[:0], r.Listed[:0]
 	r.origin, r.member = b, nil
 	b.inFlight++
 	if b.node.quiesced.Load() {
@@ -140,10 +140,6 @@ func (r *Group) makes() bool {
 func (b *Shard) routeGroup(r *Group, t *catalog.Topic) {
 	r.visits = shardSet{}
 	switch r.Kind {
-	case GroupList:
-		for i := range b.node.Shards() {
-			r.visits = r.visits.With(i)
-		}
 	case GroupCommit, GroupReset:
 		for i := range r.Entries {
 			e := &r.Entries[i]
@@ -151,7 +147,9 @@ func (b *Shard) routeGroup(r *Group, t *catalog.Topic) {
 			r.visits = r.visits.With(b.node.ShardOf(e.Topic, e.Number))
 		}
 	}
-	r.number = group.PartitionOf(r.Name, t.Partitions)
+	if r.number = 0; r.Kind != GroupList { // which asks all, one after the other
+		r.number = group.PartitionOf(r.Name, t.Partitions)
+	}
 	b.forwardGroup(r)
 }
 
@@ -162,8 +160,6 @@ func (b *Shard) forwardGroup(r *Group) {
 	case !r.visits.Empty():
 		to, _ := r.visits.Next()
 		b.post(to, m, &r.wait)
-	case r.Kind == GroupList:
-		b.answerGroup(r)
 	default:
 		b.post(b.node.ShardOf(GroupsTopic, int32(r.number)), m, &r.wait)
 	}
@@ -176,11 +172,7 @@ func (b *Shard) groupArrived(r *Group) {
 			violated("a group's request visits the shards that it has to")
 		}
 		r.visits = rest
-		if r.Kind == GroupList {
-			b.listGroups(r)
-		} else {
-			b.checkOffsets(r)
-		}
+		b.checkOffsets(r)
 		b.forwardGroup(r)
 		return
 	}

@@ -280,8 +280,15 @@ func TestGroupsAreListedDescribedAndDeleted(t *testing.T) {
 			g := &grouped{}
 			g.Kind = GroupList
 			r.mustGroup(shards-1, g)
-			slices.Sort(g.Names)
-			return g.Names
+			var names []string
+			for _, l := range g.Listed {
+				if l.Offsets != 1 || l.Members != 0 || l.Mode != group.ModeNone {
+					t.Errorf("%+v", l)
+				}
+				names = append(names, l.Name)
+			}
+			slices.Sort(names)
+			return names
 		}
 		if names := list(); len(names) != 0 {
 			t.Fatalf("groups %v", names)
@@ -306,6 +313,13 @@ func TestGroupsAreListedDescribedAndDeleted(t *testing.T) {
 		}
 		if names := list(); len(names) != 19 {
 			t.Fatalf("groups %v", names)
+		}
+		// A start reads the groups of a partition when somebody asks for one; a list
+		// asks for all.
+		r.w.Crash(sim.KeepNone)
+		r.start()
+		if names := list(); len(names) != 19 {
+			t.Fatalf("groups %v after a restart", names)
 		}
 	})
 }

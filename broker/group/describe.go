@@ -36,6 +36,22 @@ type Claimed struct {
 	Away bool
 }
 
+// Summary is a group in a list.
+type Summary struct {
+	Name string
+	Mode Mode
+	// Members and Offsets are how many it has.
+	Members, Offsets int
+}
+
+// List appends all groups, in no order.
+func (s *State) List(to []Summary) []Summary {
+	for _, g := range s.list {
+		to = append(to, Summary{Name: g.name, Mode: g.mode, Members: len(g.members), Offsets: len(g.offsets) - g.dead})
+	}
+	return to
+}
+
 // Describe copies what there is of a group.
 func (s *State) Describe(now int64, name []byte) (Description, Code) {
 	g := s.groups[string(name)]

@@ -273,15 +273,6 @@ func (s *State) lookAtTopics(g *group, now int64) {
 	}
 }
 
-// Name finds a group's name by its number in an order that holds while no group comes
-// or goes; ok is false behind the last.
-func (s *State) Name(i int) (name string, ok bool) {
-	if i >= len(s.list) {
-		return "", false
-	}
-	return s.list[i].name, true
-}
-
 // search is where a member stands or would stand in the list of members.
 func (g *group) search(id MemberID) int {
 	return sort.Search(len(g.members), func(i int) bool { return compareID(g.members[i].id, id) >= 0 })

@@ -54,7 +54,7 @@ func (q *groupRequest) free() {
 		*q = groupRequest{}
 		q.b.Owner = q
 	}
-	q.b.Description = group.Description{}
+	q.b.Description, q.b.Listed = group.Description{}, nil
 	q.next, s.groups = s.groups, q
 }
 
@@ -120,6 +120,13 @@ func (q *groupRequest) decodeRest(body []byte) error {
 		r, err := wire.DecodeGroupDeleteRequest(body)
 		b.Kind, b.Name = broker.GroupDelete, r.Group
 		return err
+	case wire.OpGroupDescribe:
+		r, err := wire.DecodeGroupDescribeRequest(body)
+		b.Kind, b.Name = broker.GroupDescribe, r.Group
+		return err
+	case wire.OpGroupList:
+		b.Kind, b.Name = broker.GroupList, nil
+		return wire.DecodeGroupListRequest(body)
 	}
 	return wire.ErrUnsupportedOp
 }
@@ -143,6 +150,14 @@ func (q *groupRequest) GroupDone(r *broker.Group) {
 	p := q.peer
 	if r.Code != broker.OK || r.Outcome != group.OK {
 		p.srv.count.add(Failures)
+	}
+	switch q.h.Op {
+	case wire.OpGroupDescribe:
+		q.describe()
+		return
+	case wire.OpGroupList:
+		q.list()
+		return
 	}
 	n := len(q.mem)
 	if size := len(r.Description.Offsets) * offsetEstimate; size > maxQuick {

@@ -41,6 +41,8 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 		wire.OpGroupAssign:    wire.AppendGroupAssignRequest(nil, 0, wire.GroupAssignRequest{Group: []byte("g")}),
 		wire.OpGroupForget:    wire.AppendGroupForgetRequest(nil, 0, wire.GroupForgetRequest{Group: []byte("g")}),
 		wire.OpGroupDelete:    wire.AppendGroupDeleteRequest(nil, 0, wire.GroupDeleteRequest{Group: []byte("g")}),
+		wire.OpGroupDescribe:  wire.AppendGroupDescribeRequest(nil, 0, wire.GroupDescribeRequest{Group: []byte("g")}),
+		wire.OpGroupList:      wire.AppendGroupListRequest(nil, 0),
 	}
 	corr := uint32(1000)
 	refused := func(what string, want wire.Code, b []byte) {
@@ -64,7 +66,7 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 	}
 	refused("produce without its fixed part", wire.CodeMalformedFrame, frame(byte(wire.OpProduce), 1, 0, 0, id[:]...))
 	refused("op 0", wire.CodeUnsupportedOp, frame(0, 1, 0, 0))
-	refused("op 15", wire.CodeUnsupportedOp, frame(15, 1, 0, 0))
+	refused("op 21", wire.CodeUnsupportedOp, frame(21, 1, 0, 0))
 	refused("op 255", wire.CodeUnsupportedOp, frame(255, 1, 0, 0, 1, 2, 3))
 	c.mustProduce(id, records(0, values(1, 10, 1)...))
 	if n := r.count(native.Refusals); n != uint64(corr-1000) {

@@ -107,7 +107,8 @@ func (p *peer) request(h wire.Header, body []byte, f *conn.Frame) {
 	case wire.OpHello:
 		p.refuse(h, wire.CodeMalformedFrame, "hello has been said")
 	case wire.OpGroupCommit, wire.OpGroupOffsets, wire.OpGroupJoin, wire.OpGroupHeartbeat,
-		wire.OpGroupLeave, wire.OpGroupAssign, wire.OpGroupForget, wire.OpGroupDelete:
+		wire.OpGroupLeave, wire.OpGroupAssign, wire.OpGroupForget, wire.OpGroupDelete,
+		wire.OpGroupDescribe, wire.OpGroupList:
 		s.count.add(GroupRequests)
 		p.group(h, body)
 	default:

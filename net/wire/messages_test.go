@@ -218,6 +218,26 @@ func groupMessages() []message {
 			AppendGroupDeleteRequest, DecodeGroupDeleteRequest),
 		kind("group_delete_response", OpGroupDelete, FlagResponse, GroupResult{Code: CodeUnknownGroup, Message: "no"},
 			groupResultOf(OpGroupDelete), DecodeGroupResult),
+		kind("group_describe_request", OpGroupDescribe, 0, GroupDescribeRequest{Group: name},
+			AppendGroupDescribeRequest, DecodeGroupDescribeRequest),
+		kind("group_describe_response", OpGroupDescribe, FlagResponse, GroupDescribeResponse{
+			Code: CodeNone, Message: "x", Mode: GroupManual, Generation: 6, Idle: 1 << 35,
+			Members: []GroupMember{{
+				ID: sampleID(0x40), Instance: "risk-1", Client: "desk", Session: 10_000, Remaining: 9_000, Generation: 4,
+				Topics: []string{"a", "bc"}, Grants: grants, Leaving: grants[:1],
+			}},
+			Table: []GroupTableRow{{refs[0], "risk-1", false}, {refs[1], "risk-2", true}},
+			Partitions: []GroupPartition{
+				{GroupOffset: GroupOffset{entries[0], 1_800_000_000_000_000_000}, Start: 3, End: 1<<40 + 7, Lag: 7, LagTime: 250_000_000, Owner: sampleID(0x40)},
+				{GroupOffset: GroupOffset{CommitEntry{PartitionRef: refs[1], Next: -1, Epoch: -1, Metadata: []byte{}}, -1}, Start: 0, End: 5, Lag: -1, LagTime: -1},
+			},
+		}, byPointer(AppendGroupDescribeResponse), DecodeGroupDescribeResponse),
+		kind("group_list_request", OpGroupList, 0, struct{}{},
+			func(dst []byte, corr uint32, _ struct{}) []byte { return AppendGroupListRequest(dst, corr) },
+			func(b []byte) (struct{}, error) { return struct{}{}, DecodeGroupListRequest(b) }),
+		kind("group_list_response", OpGroupList, FlagResponse, GroupListResponse{
+			Code: CodeNone, Message: "x", Groups: []ListedGroup{{"risk", GroupAuto, 2, 9}, {"desk", GroupNone, 0, 1}},
+		}, byPointer(AppendGroupListResponse), DecodeGroupListResponse),
 	}
 }
 

@@ -5,7 +5,7 @@ import "strconv"
 // Op is the operation of a frame. Numbers are for life.
 type Op uint8
 
-// The operations. 20 to 31 are reserved for further administration, 33 and above
+// The operations. 21 to 31 are reserved for further administration, 33 and above
 // for transactions, check-back, delay and cancel.
 const (
 	OpHello          Op = 1
@@ -22,10 +22,12 @@ const (
 	OpGroupAssign    Op = 12
 	OpGroupForget    Op = 13
 	OpGroupDelete    Op = 14
+	OpGroupDescribe  Op = 15
 	OpTopicCreate    Op = 16
 	OpTopicAlter     Op = 17
 	OpTopicDelete    Op = 18
 	OpTopicDescribe  Op = 19
+	OpGroupList      Op = 20
 	OpProducerInit   Op = 32
 )
 
@@ -51,10 +53,12 @@ var opTable = [...]opInfo{
 	OpGroupAssign:    {"group-assign", 1, 1},
 	OpGroupForget:    {"group-forget", 1, 1},
 	OpGroupDelete:    {"group-delete", 1, 1},
+	OpGroupDescribe:  {"group-describe", 1, 1},
 	OpTopicCreate:    {"topic-create", 1, 1},
 	OpTopicAlter:     {"topic-alter", 1, 1},
 	OpTopicDelete:    {"topic-delete", 1, 1},
 	OpTopicDescribe:  {"topic-describe", 1, 1},
+	OpGroupList:      {"group-list", 1, 1},
 	OpProducerInit:   {"producer-init", 1, 1},
 }
 

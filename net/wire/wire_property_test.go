@@ -111,6 +111,12 @@ func legalRefs(refs []PartitionRef) {
 	}
 }
 
+func legalGrants(grants []GroupGrant) {
+	for i := range grants {
+		grants[i].Partition &= 1<<31 - 1
+	}
+}
+
 func TestAnyGroupMessageRoundTrips(t *testing.T) {
 	roundTrips(t, byPointer(AppendGroupCommitRequest), decodeCommit, func(_ *rapid.T, r *GroupCommitRequest) {
 		for i := range r.Entries {
@@ -139,4 +145,23 @@ func TestAnyGroupMessageRoundTrips(t *testing.T) {
 	roundTrips(t, AppendGroupForgetRequest, DecodeGroupForgetRequest, func(_ *rapid.T, r *GroupForgetRequest) { legalRefs(r.Partitions) })
 	roundTrips(t, AppendGroupDeleteRequest, DecodeGroupDeleteRequest, nil)
 	roundTrips(t, groupResultOf(OpGroupAssign), DecodeGroupResult, nil)
+	roundTrips(t, AppendGroupDescribeRequest, DecodeGroupDescribeRequest, nil)
+	roundTrips(t, byPointer(AppendGroupDescribeResponse), DecodeGroupDescribeResponse, func(_ *rapid.T, r *GroupDescribeResponse) {
+		r.Mode %= GroupManual + 1
+		for i := range r.Members {
+			legalGrants(r.Members[i].Grants)
+			legalGrants(r.Members[i].Leaving)
+		}
+		for i := range r.Table {
+			r.Table[i].Partition &= 1<<31 - 1
+		}
+		for i := range r.Partitions {
+			r.Partitions[i].Partition &= 1<<31 - 1
+		}
+	})
+	roundTrips(t, byPointer(AppendGroupListResponse), DecodeGroupListResponse, func(_ *rapid.T, r *GroupListResponse) {
+		for i := range r.Groups {
+			r.Groups[i].Mode %= GroupManual + 1
+		}
+	})
 }
