@@ -224,11 +224,11 @@ func (q *offsetQuery) build(dst []byte, corr uint32) []byte {
 
 // listOffsets sends all look-ups before it waits for the first.
 func (c *Client) listOffsets(ctx context.Context, qs []offsetQuery) error {
-	calls := make([]*call, len(qs))
+	calls := make([]*link.Call, len(qs))
 	links := make([]*link.Link, len(qs))
 	for i := range qs {
 		links[i] = c.linkTo(qs[i].topic.shards[qs[i].partition])
-		calls[i] = start(links[i], wire.OpListOffsets, qs[i].build)
+		calls[i] = links[i].Start(wire.OpListOffsets, qs[i].build)
 	}
 	for i := range qs {
 		if err := qs[i].finish(ctx, links[i], calls[i]); err != nil {
@@ -238,8 +238,8 @@ func (c *Client) listOffsets(ctx context.Context, qs []offsetQuery) error {
 	return nil
 }
 
-func (q *offsetQuery) finish(ctx context.Context, l *link.Link, c *call) error {
-	body, err := finish(ctx, l, c, callRead, q.topic.name)
+func (q *offsetQuery) finish(ctx context.Context, l *link.Link, c *link.Call) error {
+	body, err := finish(ctx, l, wire.OpListOffsets, c, callRead, q.topic.name)
 	if err != nil && isDisconnected(err) {
 		body, err = do(ctx, l, callRead, q.topic.name, wire.OpListOffsets, q.build)
 	}

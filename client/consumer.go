@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/member"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -21,11 +22,15 @@ import (
 type Consumer struct {
 	c      *Client
 	cfg    consumerConfig
-	topics map[string]*topic // fixed when assigned, as the next two
-	feeds  []*feed
-	index  map[partitionKey]*feed
+	member *member.Member  // nil without a group
+	ctx    context.Context // ends with the consumer
+	cancel context.CancelFunc
 
 	mu     sync.Mutex
+	topics map[string]*topic
+	feeds  []*feed // fixed without a group, as the others
+	index  map[partitionKey]*feed
+	failed error   // the membership is over
 	ready  []*feed // have answers, in order of arrival
 	errs   []error // to be returned by Poll
 	outage bool    // a lost connection was reported and none has answered since
@@ -63,23 +68,38 @@ func (c *Client) Consumer(opts ...ConsumerOption) (*Consumer, error) {
 		c: c, cfg: cfg, topics: map[string]*topic{}, index: map[partitionKey]*feed{},
 		notify: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	co.ctx, co.cancel = context.WithCancel(context.Background())
 	ctx, cancel := c.implied()
 	defer cancel()
-	if err := co.assign(ctx); err != nil {
+	if err := co.begin(ctx); err != nil {
+		co.cancel()
 		return nil, err
 	}
-	if len(co.feeds) == 0 {
-		return nil, invalid("no topic to consume")
-	}
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil, opError("consume", "", -1, ErrClosed)
+	closed := c.closed
+	if !closed {
+		c.consumers[co] = struct{}{}
 	}
-	c.consumers[co] = struct{}{}
 	c.mu.Unlock()
+	if closed {
+		return nil, errors.Join(opError("consume", "", -1, ErrClosed), co.Close(ctx))
+	}
 	co.fetchAll()
 	return co, nil
+}
+
+// begin joins the group, or takes the partitions that were asked for.
+func (co *Consumer) begin(ctx context.Context) error {
+	if co.cfg.group.name != "" {
+		return co.join(ctx)
+	}
+	if err := co.assign(ctx); err != nil {
+		return err
+	}
+	if len(co.feeds) == 0 {
+		return invalid("no topic to consume")
+	}
+	return nil
 }
 
 // assign makes the feeds and finds out where they begin.
@@ -180,8 +200,12 @@ func (co *Consumer) answerBytes() int {
 // Poll returns the next batch of any partition, and waits for one. An error
 // that is not ctx's or [ErrClosed] concerns one partition or connection and is
 // returned once; the consumer goes on by itself unless the error says that the
-// partition has stopped. Release the batch when done with it.
+// partition has stopped, or is the [ErrFenced] that ends a membership and every Poll
+// after it. Release the batch when done with it.
 func (co *Consumer) Poll(ctx context.Context) (*Batch, error) {
+	if co.member != nil {
+		co.member.Settle()
+	}
 	for {
 		b, err := co.next()
 		if b != nil || err != nil {
@@ -211,6 +235,9 @@ func (co *Consumer) next() (*Batch, error) {
 			co.renotify()
 			return nil, err
 		}
+		if co.failed != nil {
+			return nil, co.failed
+		}
 		if len(co.ready) == 0 {
 			return nil, nil
 		}
@@ -230,7 +257,7 @@ func (co *Consumer) next() (*Batch, error) {
 
 // renotify wakes another Poll if there is more. The lock is held.
 func (co *Consumer) renotify() {
-	if len(co.errs) > 0 || len(co.ready) > 0 {
+	if len(co.errs) > 0 || len(co.ready) > 0 || co.failed != nil {
 		co.wake()
 	}
 }
@@ -258,7 +285,7 @@ const maxReports = 1024
 
 // Batches returns the batches of all partitions until ctx ends or the consumer
 // is closed. Errors that pass are yielded once with a nil batch, and the
-// sequence goes on; [ErrClosed] ends it.
+// sequence goes on; [ErrClosed] ends it, and the end of a membership.
 func (co *Consumer) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		for {
@@ -266,7 +293,7 @@ func (co *Consumer) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 			if err != nil && ctx.Err() != nil {
 				return
 			}
-			if !yield(b, err) || errors.Is(err, ErrClosed) {
+			if !yield(b, err) || errors.Is(err, ErrClosed) || err != nil && co.isOver(err) {
 				return
 			}
 		}
@@ -318,7 +345,9 @@ func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 	}
 	moves := make([]move, 0, len(ps))
 	for _, p := range ps {
+		co.mu.Lock()
 		f := co.index[partitionKey{p.Topic, p.Partition}]
+		co.mu.Unlock()
 		if f == nil {
 			return codeError("seek", p.Topic, p.Partition, wire.CodeUnknownPartition, "not a partition of this consumer")
 		}
@@ -340,7 +369,9 @@ func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 	}
 	co.mu.Lock()
 	for _, m := range moves {
-		m.f.seek(m.offset)
+		if !m.f.revoked {
+			m.f.seek(m.offset)
+		}
 	}
 	co.mu.Unlock()
 	co.fetchAll()
@@ -392,8 +423,10 @@ func (co *Consumer) moved(t *topic) {
 	}
 }
 
-// Close ends the consumer. Batches that were returned stay valid.
-func (co *Consumer) Close(context.Context) error {
+// Close ends the consumer. Batches that were returned stay valid. A consumer of a group
+// commits what was released, unless [WithAutoCommit] says no, and leaves, as long as ctx
+// allows; the error is that of committing and leaving.
+func (co *Consumer) Close(ctx context.Context) error {
 	co.mu.Lock()
 	if co.closed {
 		co.mu.Unlock()
@@ -405,10 +438,14 @@ func (co *Consumer) Close(context.Context) error {
 		f.drop()
 	}
 	co.mu.Unlock()
+	defer co.cancel()
 	co.c.mu.Lock()
 	delete(co.c.consumers, co)
 	co.c.mu.Unlock()
-	return nil
+	if co.member == nil {
+		return nil
+	}
+	return groupError("group-leave", co.member.Close(ctx))
 }
 
 // retryPause is how long a feed waits after a failure that may pass.

@@ -31,6 +31,8 @@ type consumerConfig struct {
 	positions  []Position
 	from       Place
 	reset      Reset
+	resetSet   bool
+	group      groupConfig
 	minBytes   int
 	maxBytes   int
 	maxRecords int
@@ -43,6 +45,7 @@ func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
 	c := consumerConfig{
 		partitions: map[string][]int32{}, minBytes: 1, maxBytes: 1 << 20, maxWait: 5 * time.Second,
 		prefetch: 64 << 20, decode: batch.DefaultDecodeLimit,
+		group: groupConfig{session: 10 * time.Second, every: 5 * time.Second, records: 1000},
 	}
 	for _, o := range opts {
 		o(&c)
@@ -61,7 +64,7 @@ func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
 	case c.decode < 1 || c.decode > batch.MaxSize:
 		return c, invalid("WithDecodeLimit(%d), expected 1 to %d", c.decode, batch.MaxSize)
 	}
-	return c, nil
+	return c, c.checkGroup()
 }
 
 // Topics has the consumer read all partitions of these topics.
@@ -80,12 +83,16 @@ func FromPositions(ps ...Position) ConsumerOption {
 	return func(c *consumerConfig) { c.positions = append(c.positions, ps...) }
 }
 
-// From says where the partitions begin. Default [Start].
+// From says where the partitions begin. Default [Start]. With a group it is where those
+// begin of which the group has committed nothing.
 func From(at Place) ConsumerOption { return func(c *consumerConfig) { c.from = at } }
 
 // WithReset says what to do when an offset lies outside the log. The error is
-// returned in any case.
-func WithReset(r Reset) ConsumerOption { return func(c *consumerConfig) { c.reset = r } }
+// returned in any case. The default of a group's consumer follows [From]: ResetEnd for
+// [End], else ResetStart.
+func WithReset(r Reset) ConsumerOption {
+	return func(c *consumerConfig) { c.reset, c.resetSet = r, true }
+}
 
 // WithFetchBytes says how much the broker waits for and how much it sends at
 // most in one answer for one partition. Default 1 byte and 1 MiB. A single

@@ -52,6 +52,10 @@ var (
 	// the valid range.
 	ErrOffsetOutOfRange = errors.New("mqd: offset out of range")
 
+	// ErrFenced: the consumer does not own the partition any more, or another process
+	// has taken its instance over. What was not committed goes to the next owner.
+	ErrFenced = errors.New("mqd: not the owner any more")
+
 	// ErrCorrupt: data does not match its checksum, here or in the broker's
 	// store.
 	ErrCorrupt = errors.New("mqd: corrupt data")
@@ -74,6 +78,8 @@ var codeSentinels = map[Code]error{
 	wire.CodeOffsetOutOfRange: ErrOffsetOutOfRange,
 	wire.CodeCorrupt:          ErrCorrupt,
 	wire.CodeCorruptBatch:     ErrCorrupt,
+	wire.CodeFencedMember:     ErrFenced,
+	wire.CodeUnknownMember:    ErrFenced,
 }
 
 // Error is every failure that this package returns, but for [ErrInvalid] and

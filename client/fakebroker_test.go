@@ -34,9 +34,10 @@ type fakeBroker struct {
 	wrap      func(net.Conn) net.Conn // the client's end of a new connection
 	listener  net.Listener
 	serving   sync.WaitGroup
-	produced  []wire.ProduceRequest                            // fixed parts, in order of arrival
 	ids       int64                                            // given to producers
 	judge     func(h *batch.Header, values []string) wire.Code // refuses batches, if set
+	groups    *fakeGroups
+	produced  []wire.ProduceRequest // fixed parts, in order of arrival
 }
 
 // reporter is what the fake needs of a test.
@@ -314,8 +315,12 @@ func (c *fakeConn) step(h wire.Header, body []byte) bool {
 	case swallow:
 		return true
 	}
-	if h.Op == wire.OpFetch {
+	switch h.Op {
+	case wire.OpFetch:
 		c.fetch(h, body)
+		return true
+	case wire.OpGroupHeartbeat:
+		c.heartbeat(h, body)
 		return true
 	}
 	answer := c.answer(h, body)
@@ -352,6 +357,8 @@ func (c *fakeConn) answer(h wire.Header, body []byte) []byte {
 		return wire.AppendProducerInitResponse(nil, corr, wire.ProducerInitResponse{Producer: b.ids})
 	case wire.OpListOffsets:
 		return b.offsets(corr, must(wire.DecodeListOffsetsRequest(body)))
+	case wire.OpGroupCommit, wire.OpGroupOffsets, wire.OpGroupJoin, wire.OpGroupLeave:
+		return b.group(h, body)
 	}
 	return b.admin(h, body)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/member"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -19,6 +20,7 @@ type feed struct {
 	name      string // of the topic; fixed like partition
 	partition int32
 	topic     *topic
+	part      *member.Part // nil without a group
 
 	offset   int64  // to fetch next
 	position int64  // of the next record for Poll
@@ -29,6 +31,7 @@ type feed struct {
 	opening  bool // a Poll is checking the first answer
 	paused   bool
 	stopped  bool // by an error, until a seek
+	revoked  bool // another member's by now
 	waiting  bool // for retry's time
 	attempt  int  // failures since the last answer
 	epoch    int  // counts seeks
@@ -45,7 +48,7 @@ type answer struct {
 // fetchMore sends the next fetch if the partition has room for its answer. It
 // returns the link that has work then.
 func (f *feed) fetchMore() *link.Link {
-	if f.flying != nil || f.stopped || f.waiting || f.paused || f.co.closed || len(f.answers) >= maxAnswers {
+	if f.flying != nil || f.stopped || f.revoked || f.waiting || f.paused || f.co.closed || len(f.answers) >= maxAnswers {
 		return nil
 	}
 	q := f.spare
@@ -89,9 +92,24 @@ func (f *feed) drop() {
 	f.answers = nil
 }
 
+// passed moves the position on if nothing waits for Poll: there is nothing up to where
+// the next fetch begins.
+func (f *feed) passed() {
+	if len(f.answers) > 0 {
+		return
+	}
+	if f.part != nil {
+		f.part.Passed(f.offset)
+	}
+	f.position = f.offset
+}
+
 // seek goes on at another offset.
 func (f *feed) seek(offset int64) {
 	f.drop()
+	if f.part != nil {
+		f.part.Seek()
+	}
 	f.offset, f.position = offset, offset
 	f.stopped, f.waiting = false, false
 }
@@ -155,9 +173,7 @@ func (f *feed) landed(q *fetch, r *wire.FetchResponse, buf *link.Buffer) (*link.
 		buf.Release()
 		f.attempt = 0
 		f.offset = r.NextOffset
-		if len(f.answers) == 0 {
-			f.position = f.offset
-		}
+		f.passed()
 	default:
 		f.attempt = 0
 		f.offset = r.NextOffset
@@ -178,9 +194,7 @@ func (f *feed) refused(r *wire.FetchResponse) {
 	case r.Code == wire.CodeCorrupt && r.NextOffset > f.offset:
 		e.Err = fmt.Errorf("the records up to offset %d are lost", r.NextOffset)
 		f.offset = r.NextOffset
-		if len(f.answers) == 0 {
-			f.position = f.offset
-		}
+		f.passed()
 		f.co.report(e)
 	case r.Code.Retriable():
 		if f.attempt == 0 {
@@ -211,9 +225,7 @@ func (f *feed) outOfRange(e *Error) {
 	}
 	f.co.report(e)
 	f.offset = to
-	if len(f.answers) == 0 {
-		f.position = to
-	}
+	f.passed()
 }
 
 // lost deals with a fetch that got no answer.

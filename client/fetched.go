@@ -8,6 +8,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/member"
 	"github.com/mqd-broker/mqd/client/internal/unpack"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -23,8 +24,11 @@ type Batch struct {
 	// HighWatermark is the end of what could be read when the batch was fetched.
 	HighWatermark int64
 
-	run unpack.Run
-	buf *link.Buffer // holds the batches
+	co   *Consumer
+	part *member.Part // nil without a group
+	span *member.Span
+	run  unpack.Run
+	buf  *link.Buffer // holds the batches
 }
 
 // Len is the number of records.
@@ -60,8 +64,12 @@ func viewOf(r *batch.RecordView) RecordView {
 }
 
 // Release gives the batch's memory back. Its records are gone then. A second
-// call does nothing.
+// call does nothing. To a consumer of a group it says that the application is done
+// with the records, see [WithAutoCommit].
 func (b *Batch) Release() {
+	if b.span != nil {
+		b.span.Return()
+	}
 	if b.buf != nil {
 		b.buf.Release()
 	}
@@ -74,7 +82,7 @@ func (b *Batch) Release() {
 // and given up while the records are checked.
 func (f *feed) open() (*Batch, error) {
 	co, a, epoch := f.co, f.answers[0], f.epoch
-	b := &Batch{Topic: f.name, Partition: f.partition, HighWatermark: a.durable, buf: a.buf}
+	b := &Batch{Topic: f.name, Partition: f.partition, HighWatermark: a.durable, buf: a.buf, co: co, part: f.part}
 	b.run.From = f.position
 	f.opening = true
 	co.mu.Unlock()
@@ -96,6 +104,9 @@ func (f *feed) open() (*Batch, error) {
 	a.buf.Retain()
 	if b.Len() > 0 {
 		f.position = b.Last + 1
+		if f.part != nil {
+			b.span = f.part.Handed(f.position, b.Len())
+		}
 	}
 	kick := f.after(a, b, err)
 	if b.Len() > 0 {
@@ -127,9 +138,7 @@ func (f *feed) after(a *answer, b *Batch, err error) *link.Link {
 		a.buf.Release()
 		f.answers = append(f.answers[:0], f.answers[1:]...)
 	}
-	if len(f.answers) == 0 {
-		f.position = f.offset // answers without records may have come meanwhile
-	}
+	f.passed() // answers without records may have come meanwhile
 	f.list()
 	return f.fetchMore()
 }

@@ -110,7 +110,7 @@ func (c *Client) refreshTopics(ctx context.Context) {
 		producers = append(producers, p)
 	}
 	for co := range c.consumers {
-		for name := range co.topics {
+		for _, name := range co.names() {
 			names[name] = true
 		}
 		consumers = append(consumers, co)

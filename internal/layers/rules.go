@@ -47,6 +47,7 @@ var Table = []Package{
 	{Path: "client/internal/link", Rank: 83},
 	{Path: "client/internal/memory", Rank: 84},
 	{Path: "client/internal/unpack", Rank: 84},
+	{Path: "client/internal/member", Rank: 84},
 
 	{Path: "verify/live", Rank: 82},
 
