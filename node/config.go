@@ -95,6 +95,12 @@ type Config struct {
 	MaxMessageBytes int
 	// MaxConnections bounds the connections of the node. Default 10000.
 	MaxConnections int
+	// MaxConnectionsPerAddress bounds those that come from one address; 0 for no such
+	// limit, the default.
+	MaxConnectionsPerAddress int
+	// AcceptRate bounds the connections accepted in a second; 0 for no such limit, the
+	// default.
+	AcceptRate int
 	// IdleTimeout closes silent connections. Default 120 s.
 	IdleTimeout time.Duration
 	// AutoCreate makes a topic when a client names one that does not exist.
@@ -180,6 +186,8 @@ func (c *Config) validate() error {
 		{"shards", int64(c.Shards), 1, MaxShards},
 		{"max message size", int64(c.MaxMessageBytes), minMessageBytes, maxMessageBytes},
 		{"max connections", int64(c.MaxConnections), 1, math.MaxInt32},
+		{"max connections per address", int64(c.MaxConnectionsPerAddress), 0, math.MaxInt32},
+		{"accept rate", int64(c.AcceptRate), 0, 1_000_000},
 		{"default partitions", int64(c.DefaultPartitions), 1, math.MaxInt32},
 		{"receive buffers", int64(c.RecvBuffers), 1, maxRecvBuffers},
 		{"files", int64(c.Files), minFiles, maxFiles},

@@ -93,7 +93,9 @@ func newNode(cfg Config, p Platform) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, platform: p, census: conn.NewCensus(cfg.MaxConnections),
+		cfg: cfg, platform: p, census: conn.NewCensus(conn.CensusLimits{
+			Total: cfg.MaxConnections, PerAddress: cfg.MaxConnectionsPerAddress, PerSecond: cfg.AcceptRate,
+		}),
 		down: make(chan struct{}), done: make(chan struct{}), patience: abortPatience,
 		mesh: ringbuf.NewMesh[broker.Message](cfg.Shards, meshCredits),
 	}

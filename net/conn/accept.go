@@ -94,13 +94,18 @@ func (d *Door) Complete(op *aio.Op) {
 
 func (d *Door) accepted(sock aio.Sock) {
 	s := d.srv
-	if s.stopping || !s.census.enter() {
+	bucket, ok := int32(0), false
+	if !s.stopping {
+		bucket, ok = s.census.enter(s.loop.Now(), s.drv, sock)
+	}
+	if !ok {
 		s.count.local[Refused]++
 		s.refuse(sock)
 		return
 	}
 	s.count.local[Accepted]++
 	c := s.newConn(d, sock)
+	c.bucket = bucket
 	d.proto.Opened(c, nil)
 }
 

@@ -71,7 +71,7 @@ func (c *Conn) wind() {
 		return
 	case c.ending == endingClose:
 		c.ending = endingDone
-		s.census.leave()
+		s.census.leave(c.bucket)
 	}
 	if c.holds == 0 && c.frames == 0 && c.held == 0 {
 		s.retire(c)

@@ -45,12 +45,13 @@ type Conn struct {
 	// them; they move with the connection.
 	Tenant, Principal string
 
-	srv   *Server
-	door  *Door
-	sock  aio.Sock
-	id    uint64
-	phase phase
-	links [numLists]link
+	srv    *Server
+	door   *Door
+	sock   aio.Sock
+	id     uint64
+	bucket int32 // of the census
+	phase  phase
+	links  [numLists]link
 
 	why         Reason // of its end
 	failed      bool   // ends without sending what is left

@@ -42,7 +42,7 @@ type CounterInfo struct {
 var CounterTable = [...]CounterInfo{
 	{Accepted, "connections_accepted_total", "connections accepted"},
 	{AcceptErrors, "accept_errors_total", "failed accepts, after each of which accepting pauses for 100 ms"},
-	{Refused, "connections_refused_total", "connections closed at once because there are too many"},
+	{Refused, "connections_refused_total", "connections closed at once because there are too many, from one address too many, or too many in a second"},
 	{Imported, "connections_imported_total", "connections taken over from another shard"},
 	{Exported, "connections_exported_total", "connections handed to another shard"},
 	{MovesRefused, "connection_moves_refused_total", "connections that were to move and stayed"},

@@ -17,6 +17,7 @@ type State struct {
 	// App is the protocol's, see [Conn.Move].
 	App any
 
+	bucket      int32 // of the census
 	limit       int
 	established bool
 	eof         bool
@@ -71,7 +72,7 @@ func (c *Conn) export() *State {
 	st := c.moving
 	st.Door, st.Sock = c.door.number, c.sock
 	st.Tenant, st.Principal = c.Tenant, c.Principal
-	st.limit, st.established, st.eof = c.limit, c.established, c.eof
+	st.limit, st.established, st.eof, st.bucket = c.limit, c.established, c.eof, c.bucket
 	if n > 0 {
 		st.Unread = append(make([]byte, 0, n), begun...)
 	}
@@ -85,13 +86,13 @@ func (c *Conn) export() *State {
 func (s *Server) Import(st *State) {
 	if s.stopping {
 		s.refuse(st.Sock)
-		s.census.leave()
+		s.census.leave(st.bucket)
 		return
 	}
 	s.count.local[Imported]++
 	c := s.newConn(s.doors[st.Door], st.Sock)
 	c.Tenant, c.Principal = st.Tenant, st.Principal
-	c.limit, c.established, c.eof = st.limit, st.established, st.eof
+	c.limit, c.established, c.eof, c.bucket = st.limit, st.established, st.eof, st.bucket
 	if len(st.Unread) > 0 {
 		c.unread.push(c.newInbuf(noBuf, st.Unread))
 	}

@@ -270,6 +270,53 @@ func TestTooManyConnectionsAreClosedAtOnce(t *testing.T) {
 	r.home()
 }
 
+func TestTooManyConnectionsOfOneAddressAreClosedAtOnce(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 127, conns: 100, perAddress: 5, shards: 2})
+	for range 5 {
+		r.dial()
+	}
+	r.settle()
+	for range 20 {
+		c := r.dial()
+		r.until("refused", c.ended)
+	}
+	f := frame('e', noise(10, 1))
+	for _, c := range r.clients[:5] {
+		c.write(f)
+		equalFrames(t, c.waitFor(1), f)
+	}
+	r.clients[0].close()
+	r.settle()
+	c := r.dial()
+	c.write(f)
+	equalFrames(t, c.waitFor(1), f)
+	r.closeAll()
+	r.home()
+}
+
+func TestNoMoreConnectionsAreAcceptedInASecondThanTheLimit(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 128, conns: 1000, perSecond: 50})
+	accepted := func() uint64 { return r.shards[0].srv.Counters().Get(conn.Accepted) }
+	for range 200 {
+		r.dial()
+	}
+	r.settle()
+	if n := accepted(); n < 50 || n > 55 {
+		t.Errorf("%d of 200 that came at once were accepted, the limit is 50 in a second", n)
+	}
+	r.advance(time.Second)
+	before := accepted()
+	for range 20 {
+		r.dial()
+	}
+	r.settle()
+	if n := accepted() - before; n != 20 {
+		t.Errorf("%d of 20 were accepted after a second without any", n)
+	}
+	r.closeAll()
+	r.home()
+}
+
 func TestAcceptPausesWhenItFails(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 28})
 	fault := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Accepts}, Times: 3, Err: 24})

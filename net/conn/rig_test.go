@@ -51,13 +51,14 @@ func (s *testShard) Move(to int, st *conn.State) bool {
 }
 
 type rigOptions struct {
-	seed   uint64
-	shards int
-	conns  int
-	world  sim.Options
-	drv    aio.Options
-	srv    conn.Options
-	door   conn.DoorOptions
+	seed                  uint64
+	shards                int
+	conns                 int
+	perAddress, perSecond int
+	world                 sim.Options
+	drv                   aio.Options
+	srv                   conn.Options
+	door                  conn.DoorOptions
 }
 
 func newRig(t *testing.T, o rigOptions) *rig {
@@ -69,7 +70,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		o.conns = 100
 	}
 	o.world.Seed = o.seed
-	r := &rig{t: t, w: sim.New(o.world), census: conn.NewCensus(o.conns)}
+	r := &rig{t: t, w: sim.New(o.world), census: conn.NewCensus(conn.CensusLimits{Total: o.conns, PerAddress: o.perAddress, PerSecond: o.perSecond})}
 	r.far = r.w.ClientDriver(aio.Options{ArenaBytes: 64 << 20, RecvBuffers: 64, RecvBufferBytes: 16 << 10})
 	r.clock = r.w.Driver(aio.Options{RecvBuffers: 2})
 	for i := range o.shards {

@@ -153,7 +153,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	def(&o.conns.MaxFrame, rigBatch+64<<10)
 	def(&o.broker.MaxBatch, rigBatch)
 	o.world.Seed, o.broker.Dir = o.seed, rigDir
-	r := &rig{t: t, w: sim.New(o.world), census: conn.NewCensus(10_000)}
+	r := &rig{t: t, w: sim.New(o.world), census: conn.NewCensus(conn.CensusLimits{Total: 10_000})}
 	r.far = r.w.ClientDriver(aio.Options{ArenaBytes: 256 << 20, RecvBuffers: 64, RecvBufferBytes: 16 << 10})
 	r.clock = r.w.Driver(aio.Options{RecvBuffers: 2})
 	r.start(o)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,33 +13,33 @@ import (
 
 // Options is what mqd serve can be told.
 type Options struct {
-	DataDir         string
-	Listen          string
-	Insecure        bool
-	MaxConnections  int
-	IdleTimeout     time.Duration
-	RecvBuffers     int
-	Shards          int   // 0: chosen by the machine
-	CPUs            []int // none: chosen by the machine
-	Pin             string
-	Idle            string
-	Spin            time.Duration
-	IO              string
-	JournalSize     int64 // 0: chosen by the filesystem
-	CacheSize       int64
-	MemoryLimit     int64
-	MaxMessageBytes int64
-	AutoCreate      bool
-	Partitions      int
-	ProducerMax     int
-	ProducerExpiry  time.Duration
-	ScrubRate       int64
-	ScrubInterval   time.Duration
-	ShutdownTimeout time.Duration
-	AdminListen     string // "": nowhere
-	AdminProfiles   bool
-	LogFormat       string
-	LogLevel        string
+	DataDir                                              string
+	Listen                                               string
+	Insecure                                             bool
+	MaxConnections, MaxConnectionsPerAddress, AcceptRate int
+	IdleTimeout                                          time.Duration
+	RecvBuffers                                          int
+	Shards                                               int   // 0: chosen by the machine
+	CPUs                                                 []int // none: chosen by the machine
+	Pin                                                  string
+	Idle                                                 string
+	Spin                                                 time.Duration
+	IO                                                   string
+	JournalSize                                          int64 // 0: chosen by the filesystem
+	CacheSize                                            int64
+	MemoryLimit                                          int64
+	MaxMessageBytes                                      int64
+	AutoCreate                                           bool
+	Partitions                                           int
+	ProducerMax                                          int
+	ProducerExpiry                                       time.Duration
+	ScrubRate                                            int64
+	ScrubInterval                                        time.Duration
+	ShutdownTimeout                                      time.Duration
+	AdminListen                                          string // "": nowhere
+	AdminProfiles                                        bool
+	LogFormat                                            string
+	LogLevel                                             string
 }
 
 // Apply says when a changed setting is in force.
@@ -114,9 +115,16 @@ const (
 // Table lists all settings, for help texts and documents.
 func Table() []Setting { return table(&Options{}) }
 
+// Units of sizes.
+const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+
 // table is the table; values are stored into o.
 func table(o *Options) []Setting {
-	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+	return slices.Concat(netSettings(o), shardSettings(o), behindSettings(o))
+}
+
+// netSettings are where the data is, and who may connect.
+func netSettings(o *Options) []Setting {
 	return []Setting{
 		{Name: "data.dir", Flag: "data-dir", Default: "/var/lib/mqd", value: textValue{to: &o.DataDir},
 			Help: "directory of all data; it is made if it is missing"},
@@ -127,11 +135,20 @@ func table(o *Options) []Setting {
 			Help: "allow an address that other machines can reach, although nothing is authenticated or encrypted yet"},
 		{Name: MaxConnections, Flag: "max-connections", Default: "10000", value: countValue{to: &o.MaxConnections, min: 1, max: 1_000_000},
 			Help: "most connections at a time"},
+		{Name: "net.max_connections_per_address", Flag: "max-connections-per-address", Default: "0", value: countValue{to: &o.MaxConnectionsPerAddress, min: 0, max: 1_000_000},
+			Help: "most connections at a time from one address, 0 for no limit of its own"},
+		{Name: "net.accept_rate", Flag: "accept-rate", Default: "0", value: countValue{to: &o.AcceptRate, min: 0, max: 1_000_000},
+			Help: "most connections accepted in a second, 0 for no limit"},
 		{Name: "net.idle_timeout", Flag: "idle-timeout", Default: "2m", value: durationValue{&o.IdleTimeout, time.Second, 24 * time.Hour},
 			Help: "close a connection that is silent for so long"},
 		{Name: "net.recv_buffers", Flag: "recv-buffers", Default: "256", value: countValue{to: &o.RecvBuffers, min: 16, max: 4096, power: true},
 			Help: "receive buffers of each shard, 64KiB each, a power of two"},
+	}
+}
 
+// shardSettings are of shards, memory and topics.
+func shardSettings(o *Options) []Setting {
+	return []Setting{
 		{Name: "shard.count", Flag: "shards", Default: Auto, value: countValue{to: &o.Shards, min: 1, max: node.MaxShards, auto: true},
 			Help: "number of shards; auto is one less than there are physical cores, at least 1"},
 		{Name: "shard.cpus", Flag: "cpus", Default: Auto, value: cpusValue{&o.CPUs},
@@ -159,7 +176,12 @@ func table(o *Options) []Setting {
 			Help: "create a topic when a client names one that does not exist"},
 		{Name: "topic.default_partitions", Flag: "default-partitions", Default: "1", value: countValue{to: &o.Partitions, min: 1, max: catalog.MaxPartitions},
 			Help: "partitions of a topic that is created without a number"},
+	}
+}
 
+// behindSettings are of what goes on behind, of orders and of the log.
+func behindSettings(o *Options) []Setting {
+	return []Setting{
 		{Name: "producer.max", Flag: "producer-max", Default: "65536", value: countValue{to: &o.ProducerMax, min: 1, max: producers.MostMax},
 			Help: "idempotent producers that each shard remembers, counted in each partition to which they write; the one silent for longest goes first"},
 		{Name: "producer.expiry", Flag: "producer-expiry", Default: "24h", value: durationValue{&o.ProducerExpiry, time.Second, 8760 * time.Hour},
