@@ -43,7 +43,7 @@ type checkpointer struct {
 	at      int    // next partition to record
 	walking bool   // the producers of the one before are being recorded
 	end     int64  // what is recorded as the end of that
-	seq     uint64
+	seq     uint64 // of the newest one; one that fails has none, and leaves both generations
 	release uint64 // newest LSN that is not needed after it
 	enc     checkpoint.Writer
 	file    aio.FileOp
@@ -115,7 +115,6 @@ func (c *checkpointer) flushedOne() {
 	c.at, c.walking = 0, false
 	c.reserve, c.trims = false, c.trims[:0]
 	c.s.producers.Expire(c.s.loop.Now(), capturePerTurn)
-	c.seq++
 	c.release = c.releasable()
 	c.s.slotBuf = c.s.opts.AppendSlots(c.s.slotBuf[:0], c.s.journal.FillingLSN())
 	c.enc.Begin(c.s.slotBuf)
@@ -126,7 +125,7 @@ func (c *checkpointer) header() checkpoint.Header {
 	s := c.s
 	h := checkpoint.Header{
 		Node: s.opts.Node, Journal: s.journal.UUID(), Shard: uint16(s.opts.Shard), Shards: uint16(s.opts.Shards),
-		Sequence: c.seq, LSN: c.release + 1, Incarnation: s.journal.Incarnation(),
+		Sequence: c.seq + 1, LSN: c.release + 1, Incarnation: s.journal.Incarnation(),
 		Wall: s.drv.Clock().Wall(), AppendTime: s.newestTime,
 		Boot: s.opts.Identity.BootID, Mount: s.opts.Identity.Mount, Device: s.opts.Identity.Device,
 	}
@@ -170,7 +169,7 @@ func (c *checkpointer) write() {
 	h := c.header()
 	c.file = aio.FileOp{
 		Kind: aio.FileWriteAtomic, Owner: c, Data: c.enc.Finish(&h),
-		Path:   layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq),
+		Path:   layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq+1),
 		Unless: c.s.deviceFailed,
 	}
 	c.s.drv.SubmitFile(&c.file)
@@ -247,6 +246,7 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 		c.finished(op.Err)
 		return
 	}
+	c.seq++
 	s.stats.Checkpointed(s.loop.Now())
 	c.trimmed()
 	for _, p := range granted {

@@ -224,6 +224,32 @@ func TestALostCheckpointMissesNoTrimmedSegment(t *testing.T) {
 	r.mustHoldFrom(p, start, sent)
 }
 
+// A checkpoint that finds no space leaves both generations as they are. The next one takes
+// its place: in the place of the newest it would leave one that speaks of segments which
+// are gone by then.
+func TestATrimCountsNoCheckpointThatHasFailed(t *testing.T) {
+	r := newRig(t, rigOptions{segment: 16 << 10})
+	id := r.topic(1, ClassFlushed)
+	p := r.part(id, 0)
+	sent := r.segments(p, 4)
+	r.checkpointAll()
+	start := p.bases[3].base
+	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "checkpoint-*"}, Skip: 1, Err: syscall.ENOSPC})
+	r.trim(p, start)
+	r.mustHoldOnly(p)
+	if full.Hits() != 1 {
+		t.Fatalf("%d checkpoints found no space", full.Hits())
+	}
+	r.w.Crash(sim.KeepNone)
+	r.corrupt(r.newestCheckpoint())
+	r.start()
+	p = r.part(id, 0)
+	if r.reported("LOSS") {
+		t.Fatalf("reported: %v", r.log)
+	}
+	r.mustHoldFrom(p, start, sent)
+}
+
 // Whatever is left of removed segments, names of any form, the next start removes.
 func TestAStartRemovesWhatATrimHasLeft(t *testing.T) {
 	r := newRig(t, rigOptions{segment: 16 << 10})
