@@ -18,7 +18,10 @@ type ListOffsets struct {
 	Topic     TopicID
 	Partition int32
 	// Time is TimeEnd, TimeStart or milliseconds since 1970.
-	Time  int64
+	Time int64
+	// Trim has the log begin at offset Time, or at the durable end for TimeEnd, if it
+	// begins below that. Offset is its start then.
+	Trim  bool
 	Owner ListOffsetsOwner
 
 	// Result.
@@ -70,6 +73,12 @@ func (b *Shard) list(r *ListOffsets) {
 	switch {
 	case code != OK:
 		r.Code = code
+	case r.Trim:
+		if r.at = b; r.Time == TimeEnd {
+			r.Time = p.Durable()
+		}
+		b.store.Trim(p.Partition, r.Time, (*timeFound)(r))
+		return
 	case r.Time == TimeEnd:
 		r.Offset = p.Durable()
 	case r.Time == TimeStart:
@@ -96,6 +105,12 @@ func (o *timeFound) TimeFound(t *engine.TimeLookup) {
 		r.Offset, r.Timestamp = t.Offset, t.Timestamp
 	}
 	b.post(r.origin, Message{kind: msgListed, body: r}, &r.wait)
+}
+
+// Trimmed takes the outcome of a trim over from the engine.
+func (o *timeFound) Trimmed(logStart int64, err error) {
+	o.lookup.Offset, o.lookup.Timestamp, o.lookup.Err = logStart, -1, err
+	o.TimeFound(&o.lookup)
 }
 
 // listed tells the owner.

@@ -2,11 +2,10 @@ package client
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/settings"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -73,8 +72,8 @@ func (a *Admin) CreateTopic(ctx context.Context, spec TopicSpec) (TopicID, error
 	}
 	req := wire.TopicCreateRequest{Name: spec.Name, Partitions: uint32(spec.Partitions)}
 	var err error
-	if req.Configs, err = configList(spec.Configs); err != nil {
-		return TopicID{}, err
+	if req.Configs, err = settings.List(spec.Configs); err != nil {
+		return TopicID{}, invalid("%v", err)
 	}
 	if spec.Class != 0 {
 		if _, twice := spec.Configs[configClass]; twice {
@@ -102,9 +101,9 @@ func (a *Admin) CreateTopic(ctx context.Context, spec TopicSpec) (TopicID, error
 // empty value goes back to the broker's default. A stronger class (the setting
 // durability) is in force when the call returns.
 func (a *Admin) AlterTopic(ctx context.Context, name string, configs map[string]string) error {
-	list, err := configList(configs)
+	list, err := settings.List(configs)
 	if err != nil {
-		return err
+		return invalid("%v", err)
 	}
 	return a.change(ctx, wire.OpTopicAlter, name, func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicAlterRequest(dst, corr, wire.TopicAlterRequest{Name: name, Configs: list})
@@ -116,6 +115,46 @@ func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 	return a.change(ctx, wire.OpTopicDelete, name, func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicDeleteRequest(dst, corr, wire.TopicDeleteRequest{Name: name})
 	})
+}
+
+// TrimTopic deletes the records of a partition that are before a place: an offset up to
+// the durable end, [End], or the first record at or after a time. It returns the first
+// offset that is left, when that is durable. A log that begins behind the place stays as
+// it is. Whole files go; what is deleted in the file that is left cannot be read any more.
+func (a *Admin) TrimTopic(ctx context.Context, name string, partition int, at Place) (logStart int64, err error) {
+	t, err := a.c.lookup(ctx, name)
+	if err != nil {
+		return -1, err
+	}
+	if partition < 0 || partition >= len(t.shards) {
+		return -1, invalid("partition %d of %d", partition, len(t.shards))
+	}
+	req := wire.TopicTrimRequest{Topic: t.id, Partition: int32(partition), Offset: at.offset}
+	switch at.kind {
+	case placeEnd:
+		req.Offset = wire.TimeEnd
+	case placeTime:
+		qs := []offsetQuery{{topic: &t, partition: int32(partition), time: at.time()}}
+		if err := a.c.listOffsets(ctx, qs); err != nil {
+			return -1, err
+		}
+		req.Offset = qs[0].offset
+	}
+	// Made twice it does the same as once.
+	body, err := do(ctx, a.c.linkTo(t.shards[partition]), callRead, name, wire.OpTopicTrim, func(dst []byte, corr uint32) []byte {
+		return wire.AppendTopicTrimRequest(dst, corr, req)
+	})
+	if err != nil {
+		return -1, err
+	}
+	resp, err := wire.DecodeTopicTrimResponse(body)
+	if err != nil {
+		return -1, opError("topic-trim", name, int32(partition), err)
+	}
+	if resp.Code != wire.CodeNone {
+		return -1, codeError("topic-trim", name, int32(partition), resp.Code, resp.Message)
+	}
+	return resp.LogStart, nil
 }
 
 // change makes a call that answers with a code and a message.
@@ -255,20 +294,4 @@ func (q *offsetQuery) finish(ctx context.Context, l *link.Link, c *link.Call) er
 	}
 	q.offset, q.timestamp = resp.Offset, resp.Timestamp
 	return nil
-}
-
-// configList turns settings into a list in order of key.
-func configList(configs map[string]string) ([]wire.Config, error) {
-	if len(configs) >= wire.MaxString {
-		return nil, invalid("%d settings", len(configs))
-	}
-	list := make([]wire.Config, 0, len(configs)+1)
-	for _, k := range slices.Sorted(maps.Keys(configs)) {
-		v := configs[k]
-		if k == "" || len(k) > wire.MaxString || len(v) > wire.MaxString {
-			return nil, invalid("setting %.32q: key or value too long, or no key", k)
-		}
-		list = append(list, wire.Config{Key: k, Value: v})
-	}
-	return list, nil
 }

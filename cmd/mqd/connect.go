@@ -77,8 +77,8 @@ func (s *server) dial(ctx context.Context, opts ...client.Option) (*client.Clien
 	return c, nil
 }
 
-// with connects, has f work with the broker within the timeout, and closes.
-func (s *server) with(ctx context.Context, f func(ctx context.Context, c *client.Client) error) error {
+// With connects, has f work with the broker within the timeout, and closes.
+func (s *server) With(ctx context.Context, f func(ctx context.Context, c *client.Client) error) error {
 	c, err := s.dial(ctx)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (s *server) topicNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var names []string
-	err := s.with(ctx, func(ctx context.Context, c *client.Client) error {
+	err := s.With(ctx, func(ctx context.Context, c *client.Client) error {
 		topics, err := c.Admin().ListTopics(ctx)
 		for _, t := range topics {
 			names = append(names, t.Name)

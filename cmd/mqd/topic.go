@@ -9,6 +9,7 @@ import (
 
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/trim"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -16,10 +17,10 @@ import (
 func newTopic() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topic",
-		Short: "Create, list, describe, alter and delete topics",
+		Short: "Create, list, describe, alter, trim and delete topics",
 	}
 	s := addServer(cmd)
-	cmd.AddCommand(newTopicCreate(s), newTopicList(s), newTopicDescribe(s), newTopicAlter(s), newTopicDelete(s))
+	cmd.AddCommand(newTopicCreate(s), newTopicList(s), newTopicDescribe(s), newTopicAlter(s), trim.New(s, s.topicNames), newTopicDelete(s))
 	return cmd
 }
 
@@ -106,7 +107,7 @@ written or memory; see durability below.
 			if spec.Configs, err = parseConfigs(pairs); err != nil {
 				return err
 			}
-			return s.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if _, err := c.Admin().CreateTopic(ctx, spec); err != nil {
 					return err
 				}
@@ -166,7 +167,7 @@ everything that the topic has acknowledged before as well.
 			if len(configs) == 0 {
 				return errors.New("nothing to change; give --durability, --config or --unset")
 			}
-			return s.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if err := c.Admin().AlterTopic(ctx, args[0], configs); err != nil {
 					return err
 				}
@@ -192,7 +193,7 @@ again under the same name is another one.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				for _, name := range args {
 					if err := c.Admin().DeleteTopic(ctx, name); err != nil {
 						return err
@@ -217,7 +218,7 @@ func newTopicList(s *server) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var topics []client.TopicInfo
-			err := s.with(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
+			err := s.With(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
 				topics, err = c.Admin().ListTopics(ctx)
 				return err
 			})

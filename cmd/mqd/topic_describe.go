@@ -80,7 +80,7 @@ flushed yet: a power cut now would take it. It is 0 for class flushed.`,
 		ValidArgsFunction: s.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var d client.TopicDescription
-			err := s.with(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
+			err := s.With(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
 				d, err = c.Admin().DescribeTopic(ctx, args[0])
 				return err
 			})

@@ -31,6 +31,7 @@ var Table = []Package{
 	{Path: "cmd/mqd/adminclient", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/salvager", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/messages", Rank: 98},
+	{Path: "cmd/mqd/trim", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},
 
@@ -46,6 +47,7 @@ var Table = []Package{
 	{Path: "client", Rank: 85},
 	{Path: "client/internal/link", Rank: 83},
 	{Path: "client/internal/memory", Rank: 84},
+	{Path: "client/internal/settings", Rank: 83},
 	{Path: "client/internal/unpack", Rank: 84},
 	{Path: "client/internal/member", Rank: 84},
 
@@ -167,7 +169,7 @@ var Only = []Rule{
 		Why: "it blocks: a shard has sockets from its driver"},
 	{To: []string{"engine/aio/openfiles"}, From: []string{"uring", "engine/aio/portable"},
 		Why: "it is a part of drivers"},
-	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/messages", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
+	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/messages", "cmd/mqd/trim", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},
 		Why: "the rules are for tests"},

@@ -44,7 +44,7 @@ var CounterTable = [numCounters]CounterInfo{
 	{Produces, "native_produce_requests_total", "produce requests"},
 	{Fetches, "native_fetch_requests_total", "fetch requests"},
 	{OffsetLookups, "native_list_offsets_requests_total", "list-offsets requests"},
-	{TopicRequests, "native_topic_requests_total", "requests to create, alter, delete and describe topics, and for producer ids"},
+	{TopicRequests, "native_topic_requests_total", "requests to create, alter, trim, delete and describe topics, and for producer ids"},
 	{GroupRequests, "native_group_requests_total", "requests about consumer groups"},
 	{Refusals, "native_refusals_total", "frames answered with an error response: malformed, unknown, or refused as they are"},
 	{Failures, "native_failures_total", "requests answered with a code other than None"},

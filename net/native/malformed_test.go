@@ -28,6 +28,7 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 		wire.OpMetadata:      wire.AppendMetadataRequest(nil, 0, wire.MetadataRequest{Topics: []string{"t"}}),
 		wire.OpFetch:         wire.AppendFetchRequest(nil, 0, &wire.FetchRequest{Topic: id}),
 		wire.OpListOffsets:   wire.AppendListOffsetsRequest(nil, 0, wire.ListOffsetsRequest{Topic: id}),
+		wire.OpTopicTrim:     wire.AppendTopicTrimRequest(nil, 0, wire.TopicTrimRequest{Topic: id}),
 		wire.OpTopicCreate:   wire.AppendTopicCreateRequest(nil, 0, wire.TopicCreateRequest{Name: "u"}),
 		wire.OpTopicAlter:    wire.AppendTopicAlterRequest(nil, 0, wire.TopicAlterRequest{Name: "u"}),
 		wire.OpTopicDelete:   wire.AppendTopicDeleteRequest(nil, 0, wire.TopicDeleteRequest{Name: "u"}),
@@ -66,7 +67,7 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 	}
 	refused("produce without its fixed part", wire.CodeMalformedFrame, frame(byte(wire.OpProduce), 1, 0, 0, id[:]...))
 	refused("op 0", wire.CodeUnsupportedOp, frame(0, 1, 0, 0))
-	refused("op 21", wire.CodeUnsupportedOp, frame(21, 1, 0, 0))
+	refused("op 31", wire.CodeUnsupportedOp, frame(31, 1, 0, 0))
 	refused("op 255", wire.CodeUnsupportedOp, frame(255, 1, 0, 0, 1, 2, 3))
 	c.mustProduce(id, records(0, values(1, 10, 1)...))
 	if n := r.count(native.Refusals); n != uint64(corr-1000) {

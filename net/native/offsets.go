@@ -33,12 +33,32 @@ func (p *peer) listOffsets(h wire.Header, body []byte) {
 	}
 	q := p.srv.newLookup()
 	q.peer, q.correlation = p, h.Correlation
-	q.b.Topic, q.b.Partition, q.b.Time = broker.TopicID(r.Topic), r.Partition, r.Time
+	q.b.Topic, q.b.Partition, q.b.Time, q.b.Trim = broker.TopicID(r.Topic), r.Partition, r.Time, false
 	p.began(0)
 	p.srv.b.ListOffsets(&q.b)
 }
 
-// OffsetsListed answers a list-offsets request.
+// trim takes a topic-trim request.
+func (p *peer) trim(h wire.Header, body []byte) {
+	r, err := wire.DecodeTopicTrimRequest(body)
+	if err != nil {
+		p.malformed(h, err)
+		return
+	}
+	if t := p.srv.b.Image().ByID(broker.TopicID(r.Topic)); t != nil && t.Internal() {
+		p.write(wire.AppendTopicTrimResponse(p.srv.scratch[:0], h.Correlation, wire.TopicTrimResponse{
+			Code: wire.CodeInvalidTopic, LogStart: -1, Message: "the topic is the broker's own",
+		}))
+		return
+	}
+	q := p.srv.newLookup()
+	q.peer, q.correlation = p, h.Correlation
+	q.b.Topic, q.b.Partition, q.b.Time, q.b.Trim = broker.TopicID(r.Topic), r.Partition, r.Offset, true
+	p.began(0)
+	p.srv.b.ListOffsets(&q.b)
+}
+
+// OffsetsListed answers a list-offsets or topic-trim request.
 func (q *lookupRequest) OffsetsListed(r *broker.ListOffsets) {
 	p := q.peer
 	s := p.srv
@@ -46,7 +66,13 @@ func (q *lookupRequest) OffsetsListed(r *broker.ListOffsets) {
 	if a.Code != wire.CodeNone {
 		s.count.add(Failures)
 	}
-	p.write(wire.AppendListOffsetsResponse(s.scratch[:0], q.correlation, a))
+	if r.Trim {
+		p.write(wire.AppendTopicTrimResponse(s.scratch[:0], q.correlation, wire.TopicTrimResponse{
+			Code: a.Code, LogStart: a.Offset, Message: messageOf(r.Code, r.Message),
+		}))
+	} else {
+		p.write(wire.AppendListOffsetsResponse(s.scratch[:0], q.correlation, a))
+	}
 	q.peer = nil
 	q.next, s.lookups = s.lookups, q
 	p.done(0)

@@ -101,6 +101,9 @@ func (p *peer) request(h wire.Header, body []byte, f *conn.Frame) {
 	case wire.OpListOffsets:
 		s.count.add(OffsetLookups)
 		p.listOffsets(h, body)
+	case wire.OpTopicTrim:
+		s.count.add(TopicRequests)
+		p.trim(h, body)
 	case wire.OpMetadata:
 		s.count.add(MetadataRequests)
 		p.metadata(h, body)

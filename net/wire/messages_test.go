@@ -140,6 +140,10 @@ func topicMessages() []message {
 		kind("topic_delete_request", OpTopicDelete, 0, TopicDeleteRequest{Name: "alerts"},
 			AppendTopicDeleteRequest, DecodeTopicDeleteRequest),
 		kind("topic_delete_response", OpTopicDelete, FlagResponse, TopicResult{}, result(OpTopicDelete), DecodeTopicResult),
+		kind("topic_trim_request", OpTopicTrim, 0, TopicTrimRequest{Topic: sampleID(0x10), Partition: 3, Offset: 1 << 40},
+			AppendTopicTrimRequest, DecodeTopicTrimRequest),
+		kind("topic_trim_response", OpTopicTrim, FlagResponse, TopicTrimResponse{Code: CodeOffsetOutOfRange, LogStart: -1, Message: "no"},
+			AppendTopicTrimResponse, DecodeTopicTrimResponse),
 		kind("topic_describe_request", OpTopicDescribe, 0, TopicDescribeRequest{Name: "alerts"},
 			AppendTopicDescribeRequest, DecodeTopicDescribeRequest),
 		kind("topic_describe_response", OpTopicDescribe, FlagResponse, TopicDescribeResponse{

@@ -5,7 +5,7 @@ import "strconv"
 // Op is the operation of a frame. Numbers are for life.
 type Op uint8
 
-// The operations. 21 to 31 are reserved for further administration, 33 and above
+// The operations. 22 to 31 are reserved for further administration, 33 and above
 // for transactions, check-back, delay and cancel.
 const (
 	OpHello          Op = 1
@@ -28,6 +28,7 @@ const (
 	OpTopicDelete    Op = 18
 	OpTopicDescribe  Op = 19
 	OpGroupList      Op = 20
+	OpTopicTrim      Op = 21
 	OpProducerInit   Op = 32
 )
 
@@ -59,6 +60,7 @@ var opTable = [...]opInfo{
 	OpTopicDelete:    {"topic-delete", 1, 1},
 	OpTopicDescribe:  {"topic-describe", 1, 1},
 	OpGroupList:      {"group-list", 1, 1},
+	OpTopicTrim:      {"topic-trim", 1, 1},
 	OpProducerInit:   {"producer-init", 1, 1},
 }
 

@@ -91,6 +91,11 @@ func TestAnyDataMessageRoundTrips(t *testing.T) {
 }
 
 func TestAnyTopicMessageRoundTrips(t *testing.T) {
+	roundTrips(t, AppendTopicTrimRequest, DecodeTopicTrimRequest, func(_ *rapid.T, r *TopicTrimRequest) {
+		r.Partition &= 1<<31 - 1
+		r.Offset = max(r.Offset, TimeEnd)
+	})
+	roundTrips(t, AppendTopicTrimResponse, DecodeTopicTrimResponse, nil)
 	roundTrips(t, AppendTopicCreateRequest, DecodeTopicCreateRequest, nil)
 	roundTrips(t, AppendTopicCreateResponse, DecodeTopicCreateResponse, nil)
 	roundTrips(t, AppendTopicAlterRequest, DecodeTopicAlterRequest, nil)
