@@ -34,7 +34,8 @@ const (
 // what it writes is appended at the end of the turn, in one batch for all requests of
 // the turn. Answers leave when what was appended before them is durable, in order. If
 // an append is refused, because there is no room, those that waited for it are told so,
-// and the state is read again.
+// and those that came behind it, which may have seen what it changed; then the state is
+// read again.
 type coordinator struct {
 	b       *Shard
 	number  uint32
@@ -42,6 +43,7 @@ type coordinator struct {
 	stage   coordinatorStage
 	why     error // it is unusable
 	refusal Code  // why the last append was refused
+	broken  bool  // an append in flight was refused, and all before it are answered
 	state   *group.State
 	image   *catalog.Image // that the state has been told of
 	more    bool           // of what a tick looks at is left
@@ -404,10 +406,11 @@ func (a *groupAppend) Produced(p *Produce) {
 		if c.first = a.next; c.first == nil {
 			c.last = nil
 		}
+		c.broken = c.broken || a.p.Code != OK
 		for !a.answers.empty() {
 			r := a.answers.pop().msg.body.(*Group)
-			if a.p.Code != OK {
-				r.Code, r.Message = a.p.Code, a.p.Message
+			if c.broken {
+				r.Code, r.Message = c.refusal, a.p.Message
 			}
 			c.b.answerGroup(r)
 		}
@@ -423,6 +426,7 @@ func (a *groupAppend) Produced(p *Produce) {
 func (c *coordinator) again() {
 	c.snapshots.abandon()
 	c.state.Out.Clear()
+	c.broken = false
 	for !c.parked.empty() {
 		r := c.parked.first.msg.body.(*Group)
 		r.wait.leave()

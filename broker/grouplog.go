@@ -77,8 +77,12 @@ func (l *groupLoad) Fetched(r *Fetch) {
 	}
 	code, message := r.Code, r.Message
 	c.b.Release(r)
-	if code == Busy {
+	switch {
+	case code == Busy:
 		l.due = true
+		return
+	case code == OffsetOutOfRange && r.Offset < c.part.LogStart():
+		l.begin() // a trim that was under way is done; half of a log makes an older state of a newer one
 		return
 	}
 	if code != OK {
