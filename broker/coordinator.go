@@ -135,10 +135,7 @@ func (c *coordinator) carryOut(r *Group) {
 	case GroupLeave:
 		r.Outcome = s.Leave(now, r.Name, r.Member)
 	case GroupAssign:
-		for i := range r.Entries {
-			e := &r.Entries[i]
-			e.Code = s.Assign(now, r.Name, e.Partition, r.Instance)
-		}
+		r.Outcome = s.Assign(now, r.Name, r.Entries, r.Instance)
 	case GroupForget:
 		c.forget(r)
 	case GroupDelete:

@@ -175,8 +175,9 @@ func (s *State) Reset(now, wall int64, name []byte, entries []Entry) Code {
 		}
 		g = s.make(string(name))
 	}
+	owned := g.owned(len(entries))
 	n := s.write(g, wall, entries, func(e *Entry, _ *offset) Code {
-		if g.owner(e.Partition) != nil {
+		if owned.has(e.Partition) {
 			return Active
 		}
 		return OK
@@ -193,9 +194,10 @@ func (s *State) Forget(name []byte, parts []Partition, codes []Code) Code {
 		return Unknown
 	}
 	var gone []Partition
+	owned := g.owned(len(parts))
 	for i, p := range parts {
 		switch {
-		case g.owner(p) != nil:
+		case owned.has(p):
 			codes[i] = Active
 		case g.index[p] != nil:
 			gone = append(gone, p)
@@ -230,12 +232,42 @@ func (s *State) Committed(name []byte, p Partition) (o Offset, ok bool) {
 	return at.Offset, true
 }
 
-// owner is the member that owns a partition, or has not confirmed that it does not.
-func (g *group) owner(p Partition) *Member {
+// ownership knows which partitions of a group a member owns, or has not confirmed that
+// it does not.
+type ownership struct {
+	g   *group
+	all map[Partition]struct{} // nil: the members are asked
+}
+
+// owned is the ownership for n questions: of many members they are put together first.
+func (g *group) owned(n int) ownership {
+	o := ownership{g: g}
+	if n <= fewQuestions || len(g.members) == 0 {
+		return o
+	}
+	o.all = map[Partition]struct{}{}
 	for _, m := range g.members {
-		if m.owns(p) != nil {
-			return m
+		for _, list := range [...][]Grant{m.list, m.leaving} {
+			for i := range list {
+				o.all[list[i].Partition] = struct{}{}
+			}
 		}
 	}
-	return nil
+	return o
+}
+
+// fewQuestions is up to how many are answered without a map.
+const fewQuestions = 16
+
+func (o *ownership) has(p Partition) bool {
+	if o.all != nil {
+		_, ok := o.all[p]
+		return ok
+	}
+	for _, m := range o.g.members {
+		if m.owns(p) != nil {
+			return true
+		}
+	}
+	return false
 }

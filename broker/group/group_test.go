@@ -186,7 +186,7 @@ func TestInstancesClaimAndAnAdministratorMoves(t *testing.T) {
 	b := r.claim("g", 2, "b", o(1), o(2))
 	r.mustRead(a, 0, 1)
 	r.mustRead(b, 2)
-	if code := r.s.Assign(r.now, []byte("g"), o(1), "b"); code != OK {
+	if code := r.s.Assign(r.now, []byte("g"), []Entry{{Partition: o(1)}}, "b"); code != OK {
 		t.Fatal(code)
 	}
 	r.mustRead(a, 0)
@@ -200,7 +200,7 @@ func TestInstancesClaimAndAnAdministratorMoves(t *testing.T) {
 	if len(d.Table) != 3 || d.Table[0].Away || !d.Table[1].Away || d.Table[1].Instance != "b" {
 		t.Fatalf("%+v", d.Table)
 	}
-	r.s.Assign(r.now, []byte("g"), o(2), "a")
+	r.s.Assign(r.now, []byte("g"), []Entry{{Partition: o(2)}}, "a")
 	r.mustRead(a, 0, 2)
 	b = r.claim("g", 3, "b")
 	r.mustRead(b, 1)
@@ -430,7 +430,7 @@ func TestNoRecordIsLargerThanTheLimit(t *testing.T) {
 	r.s.Commit(r.now, 0, &c)
 	r.s.Forget([]byte("g"), []Partition{part("orders", 3)}, make([]Code, 1))
 	for n := range int32(100) {
-		r.s.Assign(r.now, []byte("table"), part("orders", n), fmt.Sprint("instance-", n))
+		r.s.Assign(r.now, []byte("table"), []Entry{{Partition: part("orders", n)}}, fmt.Sprint("instance-", n))
 	}
 	limited := false
 	for n := range byte(100) {

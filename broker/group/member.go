@@ -71,11 +71,7 @@ func (s *State) Join(now int64, j *Join) (*Member, Assignment, Code) {
 	m.epoch = g.generation
 	g.insert(m)
 	s.members++
-	for _, p := range j.Claims {
-		if at, ok := g.claimAt(p); !ok && s.topics.Has(p) && s.fitsTable(g, j.Instance) {
-			g.table = slices.Insert(g.table, at, claim{Partition: p, instance: j.Instance})
-		}
-	}
+	s.claim(g, j.Claims, j.Instance)
 	s.divide(g)
 	s.keep(g, now)
 	return m, m.Assignment(), OK
@@ -150,40 +146,6 @@ func (s *State) Leave(now int64, name []byte, id MemberID) Code {
 	return OK
 }
 
-// Assign writes into the table of mode manual which instance reads a partition; ""
-// takes the partition from whoever has it. A group that is unknown is made.
-func (s *State) Assign(now int64, name []byte, p Partition, instance string) Code {
-	g := s.groups[string(name)]
-	switch {
-	case !checkInstance(instance) || !s.topics.Has(p):
-		return Invalid
-	case g == nil:
-		if code := s.mayMake(name); code != OK {
-			return code
-		}
-		g = s.make(string(name))
-		g.rest(now)
-	case g.mode == ModeAuto && len(g.members) > 0:
-		return WrongMode
-	}
-	at, ok := g.claimAt(p)
-	if instance != "" && !s.fitsTable(g, instance) {
-		return Limit
-	}
-	g.mode = ModeManual
-	switch {
-	case ok && instance == "":
-		g.table = slices.Delete(g.table, at, at+1)
-	case ok:
-		g.table[at].instance = instance
-	case instance != "":
-		g.table = slices.Insert(g.table, at, claim{Partition: p, instance: instance})
-	}
-	s.divide(g)
-	s.keep(g, now)
-	return OK
-}
-
 // Assignment is what the member may read now.
 func (m *Member) Assignment() Assignment { return Assignment{Generation: m.epoch, List: m.list} }
 
@@ -228,20 +190,6 @@ func (g *group) stranger(id MemberID) Code {
 		return Fenced
 	}
 	return UnknownMember
-}
-
-// fitsTable reports whether there is room for another row in the table.
-func (s *State) fitsTable(g *group, instance string) bool {
-	size := claimSize + len(instance)
-	for i := range g.table {
-		size += claimSize + len(g.table[i].instance)
-	}
-	return size <= s.limits.Record/4 && len(g.table) < s.limits.partitions()
-}
-
-// claimAt is where a partition stands in the table, or would.
-func (g *group) claimAt(p Partition) (int, bool) {
-	return slices.BinarySearchFunc(g.table, p, func(c claim, p Partition) int { return c.compare(p) })
 }
 
 // divide brings the lists of members closer to what they should be. It reports whether

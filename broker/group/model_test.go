@@ -77,7 +77,7 @@ func (m *model) step() {
 			m.Fatal(code)
 		}
 	case n < 75:
-		m.s.Assign(m.now, []byte(group), m.partition(), []string{"", "a", "b"}[m.rnd.IntN(3)])
+		m.s.Assign(m.now, []byte(group), []Entry{{Partition: m.partition()}, {Partition: m.partition()}}, []string{"", "a", "b"}[m.rnd.IntN(3)])
 	case n < 80:
 		p := m.partition()
 		e := []Entry{{Partition: p, Next: m.rnd.Int64N(100), Epoch: -1}}
