@@ -50,6 +50,8 @@ type modelRun struct {
 	holds   []*sim.Hold
 	mayFail bool
 	history []string
+
+	producers int64 // ids given to producers
 }
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {
@@ -131,6 +133,9 @@ func (m *modelRun) act() {
 	case n < 45:
 		for range 1 + m.rng.IntN(6) {
 			m.append(m.anyPart())
+			if m.rng.IntN(3) == 0 {
+				m.retry(m.anyPart())
+			}
 		}
 	case n < 65:
 		m.fetch(m.anyPart())
@@ -177,8 +182,11 @@ func (m *modelRun) size() (records, size int) {
 	return 1 + m.rng.IntN(4), 8 + m.rng.IntN(400)
 }
 
-func (m *modelRun) batch(records, size int) []byte {
+func (m *modelRun) batch(pr *modelProducer, records, size int) []byte {
 	b := batch.NewBuilder(nil, m.opts.maxBatch)
+	if pr != nil {
+		b.SetProducer(pr.id, pr.epoch, pr.next)
+	}
 	for range records {
 		v := make([]byte, max(8, size))
 		m.serial++
@@ -200,7 +208,9 @@ func (m *modelRun) append(p *modelPart) {
 	b := &modelBatch{m: p}
 	a := &b.req
 	a.Part, a.Owner = p.part, b
-	a.Batch = m.batch(m.size())
+	pr := p.producer()
+	records, size := m.size()
+	a.Batch = m.batch(pr, records, size)
 	var err error
 	if a.Header, err = batch.Check(a.Batch, m.opts.maxBatch); err != nil {
 		m.failf("check: %v", err)
@@ -219,6 +229,9 @@ func (m *modelRun) append(p *modelPart) {
 		err = p.part.store.Append(a)
 		if err == nil {
 			b.bytes = append([]byte(nil), a.Batch...)
+			if pr != nil {
+				pr.appended(b)
+			}
 			m.note("append %s: %d to %d, %d bytes, class %v, lsn %d", p.name(), b.base, b.last, len(b.bytes), b.class, p.part.store.journal.FillingLSN())
 			return
 		}
@@ -488,6 +501,11 @@ func (m *modelRun) end() {
 		for _, p := range tp.parts {
 			p.changing = false
 			p.survivors(cut)
+			for _, pr := range p.producers {
+				if pr != nil {
+					pr.restarted()
+				}
+			}
 		}
 	}
 }

@@ -23,6 +23,7 @@ type modelBatch struct {
 	// loss of power.
 	kill, cut bool
 	dead      bool // a recovery has not found it
+	newer     int  // batches of its producer that came behind it
 }
 
 // Appended notes the acknowledgement.
@@ -61,6 +62,8 @@ type modelPart struct {
 	trim     int64         // the largest that has been asked for
 	weak     bool          // the class has been weaker than flushed
 	changing bool          // a change of class is under way
+
+	producers [2]*modelProducer
 }
 
 type modelTopic struct {

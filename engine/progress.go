@@ -32,7 +32,7 @@ func (s *Store) roundWritten(r *pending, flushed uint64) {
 	}
 	switch {
 	case r.class == ClassMemory: // acknowledged when it came
-	case r.class == ClassWritten:
+	case r.class == ClassWritten && (r.seg != nil || r.endOffset <= r.part.visible):
 		s.acknowledge(r, ClassWritten)
 	case r.lsn <= flushed:
 		s.acknowledge(r, ClassFlushed)
@@ -51,7 +51,7 @@ func (s *Store) acknowledge(r *pending, class Class) {
 		s.refuse(r)
 		return
 	}
-	if r.endOffset > r.part.visible {
+	if r.seg != nil && r.endOffset > r.part.visible {
 		r.part.setVisible(r.endOffset, r.seg, r.endPos)
 	}
 	if r.req != nil {

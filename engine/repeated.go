@@ -27,12 +27,11 @@ func (s *Store) known(p *Partition, a *Append) (done bool, err error) {
 
 // repeated answers a batch that has been appended before with the place that it has.
 //
-// That must not be sooner than the first one could have been answered. Its producer sends
-// it again because it does not know whether the first one is there, and believes it from
-// then on; if the power is cut while the first one is not flushed, it is gone. So one
-// whose original is not as durable as the topic promises waits in the queue of those who
-// wait for the journal, for the newest round with bytes of the partition, and fails with
-// it.
+// That must not be sooner than the first one could have been answered: its producer
+// believes it, and if the power is cut while the first one is not flushed, it is gone. So
+// one whose original is not as durable as the topic promises, or cannot be read yet because
+// it waits for what the class before a change has promised, waits in the queue of those who
+// wait for the journal, for the newest round with bytes of the partition, and fails with it.
 func (s *Store) repeated(p *Partition, a *Append, was *producers.Batch) error {
 	if s.deviceFailed.Load() {
 		s.fail(ErrStorage)
@@ -53,7 +52,7 @@ func (s *Store) repeated(p *Partition, a *Append, was *producers.Batch) error {
 	if was.End() > p.reserve {
 		class = ClassFlushed // a weaker class may not show the offset
 	}
-	s.enqueue(pending{lsn: p.newestLSN, part: p, req: a, class: class})
+	s.enqueue(pending{lsn: p.newestLSN, part: p, endOffset: was.End(), req: a, class: class})
 	return nil
 }
 

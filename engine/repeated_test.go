@@ -9,6 +9,7 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/journal"
 )
 
 // writer of idempotent batches.
@@ -228,6 +229,44 @@ func TestARetryBehindAChangeToAWeakerClassWaits(t *testing.T) {
 	r.until("acks", func() bool { return first.done && again.done })
 	if again.Class != ClassFlushed || again.Base != first.Base {
 		t.Fatalf("retry: %+v", again.Append)
+	}
+}
+
+// The same when the new class has its reservation: the first one still waits for the
+// flush, and nobody hears of its offset before.
+func TestARetryIsNotAnsweredBeforeItCanBeRead(t *testing.T) {
+	r := newRig(t, rigOptions{method: journal.MethodWriteFlush})
+	id := r.topic(1, ClassWritten)
+	p := r.part(id, 0)
+	w := &idempotent{r: r, id: 7}
+	r.mustTry(p, w.batch(1))
+	r.change(p, ClassFlushed)
+	written := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "journal-*"})
+	hold := r.w.Hold(sim.Filter{Ops: sim.Flushes, Path: "journal-*"})
+	b := w.batch(3)
+	first, err := r.try(p, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c configured
+	p.store.Configure(p, r.config(ClassWritten), &c)
+	r.until("a reservation", func() bool { return p.reserve > p.next })
+	again, err := r.try(p, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written.Release()
+	r.run(20 * time.Millisecond)
+	if p.store.journal.WrittenLSN() < p.newestLSN || first.done {
+		t.Fatal("the first one is to be written, and not flushed")
+	}
+	if again.done {
+		t.Fatalf("answered as %v up to %d, durable %d", again.Class, again.Base+2, p.Durable())
+	}
+	hold.Release()
+	r.until("acks", func() bool { return first.done && again.done })
+	if again.Err != nil || again.Base != first.Base || p.Durable() != 4 {
+		t.Fatalf("first %+v, retry %+v, durable %d", first.Append, again.Append, p.Durable())
 	}
 }
 
