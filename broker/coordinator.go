@@ -16,6 +16,8 @@ const (
 	MaxHeartbeatWait = 5 * time.Second
 	// coordinatorTick is how often members and waiting heartbeats are looked at.
 	coordinatorTick = 250 * time.Millisecond
+	// coordinatorRetry is how long after a read error it is tried to read again.
+	coordinatorRetry = time.Second
 )
 
 // coordinatorStage says what a coordinator can do.
@@ -26,6 +28,7 @@ const (
 	coordinatorLog                              // the log behind them is read
 	coordinatorServes                           // requests are carried out
 	coordinatorDrains                           // an append was refused; what is in flight ends
+	coordinatorWaits                            // until it is tried again to read
 	coordinatorUnusable                         // until the next start
 )
 
@@ -95,6 +98,9 @@ func (c *coordinator) admit(r *Group) {
 	switch {
 	case c.stage == coordinatorUnusable:
 		r.Code, r.Message = Storage, c.why.Error()
+		c.b.answerGroup(r)
+	case c.stage == coordinatorWaits:
+		r.Code, r.Message = NotReady, c.why.Error()
 		c.b.answerGroup(r)
 	case c.stage == coordinatorServes:
 		c.carryOut(r)
@@ -301,6 +307,9 @@ func (c *coordinator) interval() time.Duration {
 
 // Fire looks at members and waiting heartbeats.
 func (c *coordinator) Fire(_ *shard.Timer, now int64) {
+	if c.stage == coordinatorWaits {
+		c.load.begin()
+	}
 	if c.stage != coordinatorServes {
 		return
 	}
@@ -337,7 +346,7 @@ func (c *coordinator) finish() {
 // append appends records from i on, as many as a batch holds, and returns which is the
 // next.
 func (c *coordinator) append(i int) int {
-	a, limit := c.newAppend(), c.batchBytes()
+	a, limit := c.newAppend(), groupBatchBytes
 	if a.builder == nil {
 		a.builder = batch.NewBuilder(a.buf[:0], limit)
 	} else {
@@ -374,11 +383,6 @@ func (c *coordinator) append(i int) int {
 	c.last = a
 	c.b.admit(c.part, r)
 	return i
-}
-
-// batchBytes is the largest batch of the internal topic.
-func (c *coordinator) batchBytes() int {
-	return min(catalog.DefaultMaxMessageBytes, c.b.node.opts.MaxBatch)
 }
 
 func (c *coordinator) newAppend() *groupAppend {
@@ -440,6 +444,15 @@ func (c *coordinator) again() {
 		return
 	}
 	c.load.begin()
+}
+
+// wait has it tried again to read what could not be read: the error may pass.
+func (c *coordinator) wait(why error) {
+	c.stage, c.why = coordinatorWaits, why
+	c.b.loop.Arm(&c.timer, c.b.loop.Now()+int64(coordinatorRetry))
+	for !c.queue.empty() {
+		c.admit(c.queue.pop().msg.body.(*Group))
+	}
 }
 
 // fail ends the coordinator until the next start.

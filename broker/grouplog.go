@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/mqd-broker/mqd/batch"
@@ -29,7 +30,7 @@ func (l *groupLoad) begin() {
 	c.stage = coordinatorFiles
 	o := &c.b.node.opts
 	limits := o.Groups
-	limits.Record = c.batchBytes() - batch.HeaderSize - 64 // of a record's own head
+	limits.Record = groupBatchBytes - batch.HeaderSize - 64 // of a record's own head
 	l.job = groupfile.Job{
 		State: group.New(limits, groupTopics{c.b.node}), Dir: o.Dir, Node: c.b.node.id, Partition: c.number,
 	}
@@ -43,8 +44,12 @@ func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 	for _, err := range l.job.Passed {
 		c.b.node.opts.Events.GroupsDamaged(c.number, err)
 	}
-	if op.Err != nil {
+	switch {
+	case errors.Is(op.Err, group.ErrDamaged) || errors.Is(op.Err, group.ErrUnsupported) || errors.Is(op.Err, groupfile.ErrForeign):
 		c.fail(op.Err)
+		return
+	case op.Err != nil:
+		c.wait(op.Err)
 		return
 	}
 	c.state, l.job = l.job.State, groupfile.Job{}
@@ -83,6 +88,10 @@ func (l *groupLoad) Fetched(r *Fetch) {
 		return
 	case code == OffsetOutOfRange && r.Offset < c.part.LogStart():
 		l.begin() // a trim that was under way is done; half of a log makes an older state of a newer one
+		return
+	}
+	if code == Storage {
+		c.wait(fmt.Errorf("the log of groups, partition %d: %s", c.number, message))
 		return
 	}
 	if code != OK {

@@ -12,6 +12,11 @@ var GroupsTopic = TopicID{15: 2}
 // GroupsName is the name of the internal topic in which groups live.
 const GroupsName = catalog.InternalPrefix + "groups"
 
+// groupBatchBytes is the largest batch of the internal topic. It does not follow the
+// limit on the batches of others: what was written under a larger one would not fit
+// under a smaller. Every shard's cache has room for it.
+const groupBatchBytes = 512 << 10
+
 // GroupKind says what a [Group] asks for.
 type GroupKind uint8
 
@@ -185,6 +190,10 @@ func (b *Shard) checkOffsets(r *Group) {
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		if b.node.ShardOf(e.Topic, e.Number) != b.id {
+			continue
+		}
+		if _, code := b.node.lookup(e.Topic, e.Number); code != OK {
+			e.Code = group.Invalid
 			continue
 		}
 		var start, end int64

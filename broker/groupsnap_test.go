@@ -200,3 +200,30 @@ func TestBlocksThatHaveNotChangedAreNotWritten(t *testing.T) {
 		t.Fatalf("%d writes of blocks while one group committed, the log holds %d to %d", n, start, end)
 	}
 }
+
+// What cannot be read now may be readable soon: until then groups are not ready, and
+// nobody has to start the broker again.
+func TestGroupsWaitForAReadErrorToPass(t *testing.T) {
+	for name, path := range map[string]string{"snapshots": rigDir + "/groups/0/*", "log": "*.log"} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t, rigOptions{broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
+			for i := range 600 {
+				c.commit(fmt.Sprintf("g%d", i%20))
+				c.until("answer", func() bool { c.gather(); return len(c.open) == 0 })
+			}
+			c.pass(100 * time.Millisecond)
+			c.w.Crash(sim.KeepNone)
+			c.start()
+			c.sealsMayFail = true
+			fault := c.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads | sim.Opens, Path: path}, Times: sim.Always})
+			g := c.group(0, commitOf("g1", entryOf(c.topic, 0, 40)))
+			if g.Code != NotReady || g.Message == "" {
+				t.Fatalf("a commit while groups cannot be read: %v %q", g.Code, g.Message)
+			}
+			fault.End()
+			c.pass(1200 * time.Millisecond)
+			c.check()
+			c.mustCommit(0, "g1", []group.Code{group.OK}, entryOf(c.topic, 0, 5000))
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/producers"
@@ -113,6 +114,14 @@ type Config struct {
 	ProducerMax int
 	// ProducerExpiry is how long one is remembered that appends nothing. Default 24 h.
 	ProducerExpiry time.Duration
+	// GroupPartitions is the number of partitions of the internal topic in which consumer
+	// groups live, when it is made. Default 16.
+	GroupPartitions int
+	// GroupLogBytes is by how much the log of each of those may grow before it is cut.
+	// Default 8 MiB.
+	GroupLogBytes int64
+	// Groups bounds what the groups of each of those may take.
+	Groups group.Limits
 	// ScrubRate is how much of what is stored is read in the background in a second, in
 	// bytes, all shards together, to find what has rotted; 0: nothing is.
 	ScrubRate int64

@@ -50,6 +50,7 @@ func (n *Node) storeOptions(id int) engine.StoreOptions {
 func (n *Node) brokerOptions() broker.Options {
 	o := broker.Options{
 		Dir: n.cfg.Dir, MaxBatch: n.cfg.MaxMessageBytes, Partitions: uint32(n.cfg.DefaultPartitions), Events: (*events)(n),
+		GroupPartitions: uint32(n.cfg.GroupPartitions), GroupLogBytes: n.cfg.GroupLogBytes, Groups: n.cfg.Groups,
 	}
 	if n.cfg.AutoCreate {
 		o.AutoCreate = broker.AutoCreateOn

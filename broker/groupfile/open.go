@@ -3,6 +3,7 @@
 package groupfile
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -10,6 +11,9 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/layout"
 )
+
+// ErrForeign: a snapshot is of other groups.
+var ErrForeign = errors.New("groups of another place")
 
 // Copies are the two copies of a block's snapshot, written one after the other.
 var Copies = [2]string{"a", "b"}
@@ -57,7 +61,7 @@ func (j *Job) block(fs aio.FS, block int) error {
 		var z group.Snapshot
 		switch err = z.Load(j.State, data); {
 		case err == nil && (z.Node != j.Node || z.Partition != j.Partition || z.Block != block):
-			err = fmt.Errorf("it is block %d of partition %d of node %x, expected block %d of partition %d of node %x", z.Block, z.Partition, z.Node, block, j.Partition, j.Node)
+			err = fmt.Errorf("%w: it is block %d of partition %d of node %x, expected block %d of partition %d of node %x", ErrForeign, z.Block, z.Partition, z.Node, block, j.Partition, j.Node)
 		case err == nil:
 			return nil
 		}

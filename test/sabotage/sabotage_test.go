@@ -56,6 +56,9 @@ var variants = []struct {
 	{"duplicates not known after a start", nil, false, []Change{
 		{"engine/recovery/producers.go", "if h.ProducerID != batch.NoProducer && h.BaseSequence >= 0 {", "if h.ProducerID < batch.NoProducer {"},
 	}},
+	{"commit of a group answered before it is durable", nil, false, []Change{
+		{"broker/coordinator.go", "\tif c.last != nil {\n\t\tc.last.answers.take(&c.fresh)\n", "\tif c.last != nil && c.last.c == nil {\n\t\tc.last.answers.take(&c.fresh)\n"},
+	}},
 	{"journals of a larger shard count ignored", nil, true, []Change{
 		{"engine/recovery/replay.go", "\t\tif !ok {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)",
 			"\t\tif !ok || shard >= r.opts.Shards {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)"},

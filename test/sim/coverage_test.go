@@ -54,6 +54,8 @@ const (
 	sawShortWrite    state = "short write"
 	sawNoSpace       state = "disk full"
 	sawTaken         state = "messages taken by an end of a life"
+	sawCommit        state = "group committed"
+	sawBackwards     state = "commit of a group that would have gone back refused"
 	sawClockJump     state = "clock jumped"
 	sawReadOnly      state = "filesystem read-only until the next restart"
 	sawRot           state = "byte damaged"
@@ -66,7 +68,7 @@ var states = []state{
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
 	sawSeal, sawColdRead, sawScrub, sawRepeated, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
-	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawClockJump, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
+	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawCommit, sawBackwards, sawClockJump, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
 }
 
 // table counts runs by the states that they reached, and operations by kind.

@@ -240,6 +240,7 @@ func (r *run) readAll(last bool) {
 			}
 		}
 	}
+	r.readGroups()
 	taken := 0
 	r.eachPart(func(p *history.Partition) { taken += p.Counts().Taken })
 	if taken > 0 {

@@ -58,6 +58,7 @@ type run struct {
 	answer  []byte // the newest to the reader
 
 	topics  []*topic
+	commits map[committed]*history.Offsets
 	scratch []*topic
 	maybe   map[string]bool // names of topics that may exist or not
 	named   int
@@ -114,7 +115,7 @@ type sabotage func(d aio.Driver) aio.Driver
 func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.Options)) (r *run, err error) {
 	r = &run{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, maybe: map[string]bool{}, producers: map[int64]bool{},
-		ops: map[opKind]int{}, seen: map[state]bool{},
+		ops: map[opKind]int{}, seen: map[state]bool{}, commits: map[committed]*history.Offsets{},
 	}
 	defer func() {
 		switch p := recover().(type) {
@@ -137,7 +138,7 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 	r.cfg = node.Config{
 		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
 		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16, IndexBytes: 256 << 10,
-		RecoveryBytes: []int64{0, 1, 64 << 10}[seed%3],
+		RecoveryBytes: []int64{0, 1, 64 << 10}[seed%3], GroupPartitions: 2, GroupLogBytes: 64 << 10,
 	}
 	r.resize()
 	r.reader = r.newLink(nil)
@@ -148,6 +149,9 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 		r.actors = append(r.actors, r.newRetrier())
 	}
 	r.actors = append(r.actors, r.newConsumer(0), r.newConsumer(1), r.newAdmin())
+	if seed%2 == 1 {
+		r.actors = append(r.actors, r.newCommitter())
+	}
 	platform := &platform{r: r, harm: harm}
 	lives, rots := 3+r.rng.IntN(3), r.rng.IntN(3) == 0 || *rotten
 	for life := 1; life <= lives && !r.rotten; life++ {
