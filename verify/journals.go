@@ -127,7 +127,7 @@ func (r *run) judge(path string, shard int, res *journal.Result) {
 	if res.Ending == journal.EndTorn {
 		f := r.blank(Note, path)
 		f.Position = res.Dropped.Pos
-		f.Reason = fmt.Sprintf("a torn tail, of which nothing was acknowledged: rounds %d to %d: %v", res.Dropped.FirstLSN, res.Dropped.LastLSN, res.Dropped.Reason)
+		f.Reason = fmt.Sprintf("a torn tail, nothing of which is known to have been flushed: rounds %d to %d: %v", res.Dropped.FirstLSN, res.Dropped.LastLSN, res.Dropped.Reason)
 		r.report(f)
 	}
 	if res.AnchorStale {

@@ -178,8 +178,8 @@ func (w *walk) lost(behind []Header, flaw error) {
 func (w *walk) drop(h *Header, flaw error) {
 	behind := w.behind()
 	last := w.cur.lsn
-	if h.UUID == w.res.Anchor.UUID && h.PrevLSN == w.cur.lsn && h.LSN > last && !w.lives.ghost(h) {
-		last = h.LSN
+	if w.remains(h) {
+		last = max(last+1, h.LSN)
 	}
 	if len(behind) > 0 {
 		last = behind[len(behind)-1].LSN
@@ -190,6 +190,24 @@ func (w *walk) drop(h *Header, flaw error) {
 	}
 	w.res.Ending = EndTorn
 	w.res.Dropped = Drop{FirstLSN: w.cur.lsn + 1, LastLSN: last, Pos: w.cur.pos, Reason: flaw}
+}
+
+// remains reports whether h, intact or not, is what is left of a round that would
+// continue the chain. What is lost in it may have been acknowledged without a flush, so
+// a wrong field must not make it nothing at all: of what ties it to its place all but
+// one must fit, which nothing of an earlier lap or of another journal does.
+func (w *walk) remains(h *Header) bool {
+	c, a := &w.cur, &w.res.Anchor
+	fits, ours := 0, h.UUID == a.UUID
+	for _, ok := range [...]bool{ours, h.PrevLSN == c.lsn, h.PrevCRC == c.crc, h.Pos == c.pos} {
+		if ok {
+			fits++
+		}
+	}
+	// A ghost's are the numbers of another life. The first rounds of all journals, and
+	// blocks of zeros, have nothing before them.
+	ghost := w.lives.ghost(h) && (h.StartLSN != a.StartLSN || h.ResumeLSN != a.ResumeLSN)
+	return fits >= 3 && !ghost && (ours || c.crc != 0)
 }
 
 // moveHead makes up for a stale anchor: the head goes to the oldest round that no

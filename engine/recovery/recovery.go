@@ -178,7 +178,7 @@ type recovery struct {
 	complete  []aio.File       // segments that have got their last byte, open
 	short     bool             // the disk may have too little room
 	clean     bool             // every checkpoint is of an orderly end
-	unlost    bool             // the machine has been up since: written data is there
+	unlost    bool             // the machine has been up since, and no journal ends torn: written data is there
 }
 
 // replayBudget is how many bytes wait before they are written.

@@ -132,9 +132,13 @@ func (r *recovery) reportScan(path string, res *journal.Result) {
 	for _, d := range res.Damages {
 		r.opts.Report("%s: DAMAGED below the durable mark: %v", path, d)
 	}
+	// Rounds that are acknowledged when they are written are among what was not flushed.
+	// That they are there because the machine has been up since holds only if nothing is
+	// seen to be missing; a block that the device does not read may be one of them.
+	r.unlost = r.unlost && res.Ending != journal.EndTorn && res.Unreadable == 0
 	if res.Ending == journal.EndTorn {
 		st.TornTails++
-		r.opts.Report("%s: torn tail dropped, nothing of it was acknowledged: rounds %d to %d at %d: %v",
+		r.opts.Report("%s: torn tail dropped, nothing of it is known to have been flushed: rounds %d to %d at %d: %v",
 			path, res.Dropped.FirstLSN, res.Dropped.LastLSN, res.Dropped.Pos, res.Dropped.Reason)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -153,9 +154,22 @@ func (w *world) ready() string {
 	if w.readyLife != w.life {
 		w.readyLife = w.life
 		w.report.starts = append(w.report.starts, took)
+		w.torn()
 	}
 	w.gate.open(addr)
 	return addr
+}
+
+// torn notes that the broker has found a torn tail when it started.
+func (w *world) torn() {
+	if !strings.Contains(w.broker.LogTail(), "torn tail dropped") {
+		return
+	}
+	for _, tp := range w.topics {
+		for _, l := range tp.logs {
+			l.locked(l.p.TornTail)
+		}
+	}
 }
 
 // kill ends a life by force.
@@ -166,6 +180,9 @@ func (w *world) kill() {
 		w.t.Fatalf("seed %d, life %d: %v", w.seed, w.life, err)
 	}
 	w.settle()
+	if w.readyLife != w.life { // it may have recorded gaps all the same
+		w.torn()
+	}
 	for _, tp := range w.topics {
 		for _, l := range tp.logs {
 			l.locked(l.p.Crashed)

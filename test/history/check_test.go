@@ -323,6 +323,29 @@ var histories = []struct {
 		s.p.Acked(msg(4), 6)
 		s.read(7, 0, 1, empty, empty, empty, empty, 4)
 	}, nil},
+	{"written: a gap behind a kill that left a torn tail", []Class{Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.p.TornTail()
+		s.read(4, 0, 1, empty, empty)
+	}, nil},
+	{"written: a gap behind a kill", []Class{Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.read(4, 0, 1, empty, empty)
+	}, []Kind{Gap}},
+	{"written: a torn tail takes nothing", []Class{Written}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.p.TornTail()
+		s.read(4, 0, empty, empty, empty)
+	}, []Kind{Lost}},
+	{"flushed: no gap behind a torn tail", []Class{Flushed}, func(s *story) {
+		s.ackedTo(0, 2)
+		s.p.Crashed()
+		s.p.TornTail()
+		s.read(4, 0, 1, empty, empty)
+	}, []Kind{Gap}},
 	{"written: a power cut takes what an earlier recovery kept", []Class{Written}, func(s *story) {
 		s.ackedTo(0, 2)
 		s.p.Crashed()

@@ -20,11 +20,17 @@ type end uint8
 const (
 	stopped  end = iota // in order, or it goes on
 	crashed             // its process was killed
+	torn                // the same, and a journal ended torn
 	powerCut            // and the machine with it
 )
 
 // takes reports whether the end of a life may take messages of a class.
-func (e end) takes(c Class) bool { return e == crashed && c == Memory || e == powerCut && c != Flushed }
+func (e end) takes(c Class) bool {
+	return (e == crashed || e == torn) && c == Memory || e == powerCut && c != Flushed
+}
+
+// skips reports whether offsets of a class may be passed over behind the end of a life.
+func (e end) skips(c Class) bool { return e.takes(c) || e == torn && c != Flushed }
 
 // Partition is the history of one partition and its judge.
 type Partition struct {
@@ -184,8 +190,20 @@ func (p *Partition) PowerCut() { p.next(powerCut) }
 // CutBeforeStart says that the power was cut before the next life had begun to serve.
 // What the life before had not lost to the end of its process may be lost now.
 func (p *Partition) CutBeforeStart() {
-	if e := &p.ends[len(p.ends)-2]; *e == crashed {
+	if e := &p.ends[len(p.ends)-2]; *e == crashed || *e == torn {
 		*e = powerCut
+	}
+}
+
+// TornTail says that the start behind the newest end of a life has found the remains of
+// rounds. What a killed process had on its way looks like something that was written, so
+// offsets are passed over where the class allows it. Nothing may be lost for it.
+func (p *Partition) TornTail() {
+	if len(p.ends) < 2 {
+		return
+	}
+	if e := &p.ends[len(p.ends)-2]; *e == crashed {
+		*e = torn
 	}
 }
 
@@ -202,6 +220,16 @@ func (p *Partition) next(e end) {
 func (p *Partition) lossy(from, to uint32) bool {
 	for l := max(from, 1); l < to; l++ {
 		if p.ends[l-1].takes(p.weakest) {
+			return true
+		}
+	}
+	return false
+}
+
+// skipped reports whether offsets may have been passed over between two lives.
+func (p *Partition) skipped(from, to uint32) bool {
+	for l := max(from, 1); l < to; l++ {
+		if p.ends[l-1].skips(p.weakest) {
 			return true
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Scan) Skip(from, to int64) {
 	}
 	s.gaps++
 	s.next = to
-	if !s.p.lossy(1, s.life) {
+	if !s.p.skipped(1, s.life) {
 		s.p.violate(Gap, "offsets %d to %d are empty in a partition of class %v", from, to-1, s.p.weakest)
 	}
 	if s.gap.from == s.gap.to {
@@ -102,7 +102,7 @@ func (s *Scan) closeGap(life uint32) {
 	if s.gap.from == s.gap.to {
 		return
 	}
-	if !s.p.lossy(s.before, life) {
+	if !s.p.skipped(s.before, life) {
 		s.p.violate(Gap, "offsets %d to %d are empty, and no crash lies between what is around them (lives %d and %d)",
 			s.gap.from, s.gap.to-1, s.before, life)
 	}
@@ -189,7 +189,7 @@ func (t *Tail) Record(offset int64, value []byte) {
 	switch {
 	case offset < t.next:
 		p.violate(Reordered, "a consumer got offset %d where %d comes next", offset, t.next)
-	case offset > t.next && !p.lossy(1, p.life()):
+	case offset > t.next && !p.skipped(1, p.life()):
 		p.violate(Lost, "a consumer got offset %d where %d comes next", offset, t.next)
 	}
 	t.next = max(t.next, offset+1)

@@ -83,6 +83,7 @@ const (
 	endCut      end = iota // the power fails
 	endKill                // the process dies
 	endCutStart            // the power fails before the node has come up
+	endTorn                // the start finds a torn tail
 )
 
 func (e end) apply(p *history.Partition) {
@@ -93,6 +94,8 @@ func (e end) apply(p *history.Partition) {
 		p.Crashed()
 	case endCutStart:
 		p.CutBeforeStart()
+	case endTorn:
+		p.TornTail()
 	}
 }
 
@@ -239,6 +242,9 @@ func (x *examiner) examine(image *sim.Image, n, depth int, ends []end) error {
 	}
 	if depth > 1 {
 		x.fig.depth2++
+	}
+	if got.stats.TornTails > 0 {
+		ends = append(ends[:len(ends):len(ends)], endTorn)
 	}
 	if err := judge(x.l.at(n), got, apply(ends)...); err != nil {
 		return err

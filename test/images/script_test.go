@@ -130,6 +130,9 @@ func (s *script) down(e end, keep sim.Keep) {
 		}
 	}
 	s.l.add(event{kind: evEnded, end: e.apply})
+	if e == endKill { // which may tear what is on its way
+		s.l.add(event{kind: evEnded, end: endTorn.apply})
+	}
 	s.starting = true
 	s.stand()
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -52,6 +53,7 @@ func (r *run) start(p *platform) {
 			r.failf("start: %v", err)
 		}
 		r.cover(sawStartCut)
+		r.torn()
 		if f.PowerCut && !r.first {
 			r.cover(sawKillThenCut)
 			r.eachPart((*history.Partition).CutBeforeStart)
@@ -80,6 +82,13 @@ func (r *run) start(p *platform) {
 	r.started(n)
 }
 
+// torn notes that a start has found a torn tail, also one that did not get far.
+func (r *run) torn() {
+	if slices.ContainsFunc(r.log, func(line string) bool { return strings.Contains(line, tornTail) }) {
+		r.eachPart((*history.Partition).TornTail)
+	}
+}
+
 func (r *run) started(n *node.Manual) {
 	r.n, r.addr = n, n.Node().Addr()
 	if r.tellsOfDamage() && !r.rotten {
@@ -94,6 +103,7 @@ func (r *run) started(n *node.Manual) {
 			r.cover(s.s)
 		}
 	}
+	r.torn()
 	if r.orderly && r.attempts == 1 && (st.Replayed > 0 || st.Gaps > 0 || st.TornTails > 0) {
 		r.failf("a start behind an orderly end had something to recover: %+v", st)
 	}

@@ -75,6 +75,7 @@ type run struct {
 	// of a block each, so that those of several lives fall on each other.
 	sparse   bool
 	rotten   bool // a byte was damaged
+	unproven bool // in a round that no flush had covered
 	told     bool // of damage
 	alarm    string
 	orderly  bool // the life before ended in order
