@@ -182,7 +182,7 @@ func (s *Store) Finish(now int64) {
 	if s.dropping.Len() > 0 {
 		s.finishDrops()
 	}
-	s.trimming.Rotate(trimsPerTurn, s.trimOn)
+	s.trimming.Rotate(64, s.trimOn) // a bounded part of them
 	s.checkpoint.turn()
 	s.writeback(now)
 	if s.closing != closeNot {

@@ -5,9 +5,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/retention"
 )
 
-// trimsPerTurn bounds the partitions whose oldest segments are removed in a turn.
-const trimsPerTurn = 64
-
 // Trim moves the log start of p up to offset, which is at most the durable end, and has
 // the segments below it removed; see [retention.LogStart]. done, which may be nil, hears
 // when the new log start is durable and in force. A log start never goes back: for an
@@ -45,10 +42,7 @@ func (p *Partition) Since() int64 {
 	if p.active == nil || p.active.size == 0 {
 		return 0
 	}
-	if tail := p.active.index.Tail; tail.Len() > 0 {
-		return tail.At(0).AppendTime
-	}
-	return p.active.appendTime
+	return p.active.index.Since(p.active.appendTime)
 }
 
 // Roll begins a new segment, unless the newest one is empty.

@@ -283,6 +283,26 @@ func TestAStartRemovesWhatATrimHasLeft(t *testing.T) {
 	}
 }
 
+// An index is written beside its place first. What a crash left of that stayed for ever.
+func TestAStartRemovesWhatAnIndexHasLeft(t *testing.T) {
+	r := newRig(t, rigOptions{segment: 16 << 10})
+	id := r.topic(1, ClassFlushed)
+	p := r.part(id, 0)
+	sent := r.segments(p, 2)
+	hold := r.w.Hold(sim.Filter{Ops: sim.Renames, Path: "*.index"})
+	sent = append(sent, r.segments(p, 4)...)
+	r.run(1e9)
+	r.w.Crash(sim.KeepAll)
+	hold.Release()
+	if !strings.Contains(strings.Join(r.names(p.dir), " "), ".tmp") {
+		t.Fatalf("nothing is left: %v", r.names(p.dir))
+	}
+	r.start()
+	p = r.part(id, 0)
+	r.mustHold(p, sent)
+	r.mustHoldOnly(p)
+}
+
 // The machine stops before each step of a trim, with any part of what is not durable. The
 // log begins where it did or where it shall, or between, never below what has been told, and
 // nothing from there on is lost.

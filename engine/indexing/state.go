@@ -74,3 +74,12 @@ func (x *State) FirstAtOrAfterTime(ms int64) (segment.Entry, bool) {
 	}
 	return x.Tail.FirstAtOrAfterTime(ms)
 }
+
+// Since is the append time of the first batch that this process has appended, or without
+// one that of the newest batch before.
+func (x *State) Since(before int64) int64 {
+	if x.Tail.Len() > 0 {
+		return x.Tail.At(0).AppendTime
+	}
+	return before
+}
