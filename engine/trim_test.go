@@ -303,6 +303,36 @@ func TestAStartRemovesWhatAnIndexHasLeft(t *testing.T) {
 	r.mustHoldOnly(p)
 }
 
+// A partition of which nothing is left, not even an empty segment, is still known to have
+// begun further on: what an interrupted removal has left goes, and is not set aside.
+func TestAStartRemovesWhatATrimOfEverythingHasLeft(t *testing.T) {
+	r := newRig(t, rigOptions{segment: 16 << 10})
+	id := r.topic(1, ClassFlushed)
+	p := r.part(id, 0)
+	r.segments(p, 4)
+	end := p.Durable()
+	hold := r.w.Hold(sim.Filter{Ops: sim.Renames, Path: "*.deleted"})
+	r.trim(p, end)
+	for range 2 {
+		r.w.Crash(sim.KeepAll)
+		r.start()
+		p = r.part(id, 0)
+		r.mustHoldFrom(p, end, nil)
+		r.checkpointAll()
+	}
+	r.w.Crash(sim.KeepAll)
+	hold.Release()
+	r.start()
+	p = r.part(id, 0)
+	r.mustHoldOnly(p)
+	if n := r.rec.Stats.Orphans; n != 0 || r.reported("LOSS") {
+		t.Fatalf("%d files set aside; reported: %v", n, r.log)
+	}
+	if a := r.sendWait(p, 1, 100); a.Base != end {
+		t.Fatalf("the log goes on at %d, expected %d", a.Base, end)
+	}
+}
+
 // The machine stops before each step of a trim, with any part of what is not durable. The
 // log begins where it did or where it shall, or between, never below what has been told, and
 // nothing from there on is lost.

@@ -87,9 +87,12 @@ func (r *recovery) below(p *replayed, st *PartitionState) ([]segment.File, error
 			return nil, err
 		}
 	}
-	files := p.files
-	for len(files) > 0 && files[0].Base < p.seg.Base {
-		end := p.seg.Base
+	files, newest := p.files, p.seg.Base
+	if !p.has {
+		newest = p.next
+	}
+	for len(files) > 0 && files[0].Base < newest {
+		end := newest
 		if len(files) > 1 {
 			end = min(end, files[1].Base)
 		}
