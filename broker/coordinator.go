@@ -238,7 +238,7 @@ func (c *coordinator) unpark(r *Group) {
 	r.wait.leave()
 	r.member, m.Waiter = nil, nil
 	if m.Gone() {
-		r.Outcome = group.UnknownMember
+		r.Outcome = c.state.Stranger(r.Name, r.Member)
 		return
 	}
 	r.assigned(m.Assignment())

@@ -252,6 +252,26 @@ func TestMembersAreToldWhenTheirListChanges(t *testing.T) {
 	})
 }
 
+// A member that waits for news and hears only that it is unknown would join again, and
+// take the instance back from the one that has taken it over.
+func TestAWaitingMemberHearsThatItsInstanceWasTakenOver(t *testing.T) {
+	r := newRig(t, rigOptions{shards: 1})
+	r.filled("t", 2, 1)
+	first := join("g", "t")
+	first.Join.Instance = "pump"
+	r.mustGroup(0, first)
+	held := r.beat(0, first, 5*time.Second)
+	r.run(10 * time.Millisecond)
+	second := join("g", "t")
+	second.Join.Instance = "pump"
+	r.mustGroup(0, second)
+	r.until("the first is told", func() bool { return held.done == 1 })
+	if held.Outcome != group.Fenced || len(second.Grants) != 2 {
+		t.Fatalf("the first is told %v, the second has %v", held.Outcome, second.Grants)
+	}
+	r.mustBeHome()
+}
+
 // Members go on after a kill of the broker with what they had.
 func TestMembersSurviveAKill(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {

@@ -222,7 +222,9 @@ func (r *groupReader) Revoke(parts []*member.Part) {
 func (r *groupReader) Report(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	(*Consumer)(r).report(groupError("group", err))
+	e := groupError("group", err).(*Error)
+	e.Retriable = e.Retriable || e.Code == wire.CodeNone // the member goes on
+	(*Consumer)(r).report(e)
 }
 
 // Failed implements [member.Host].

@@ -192,6 +192,15 @@ func (g *group) stranger(id MemberID) Code {
 	return UnknownMember
 }
 
+// Stranger says what has become of a member that is gone: Fenced if its instance was
+// taken over, else UnknownMember.
+func (s *State) Stranger(name []byte, id MemberID) Code {
+	if g := s.groups[string(name)]; g != nil {
+		return g.stranger(id)
+	}
+	return UnknownMember
+}
+
 // divide brings the lists of members closer to what they should be. It reports whether
 // any has changed, or a grant is on its way out.
 func (s *State) divide(g *group) bool {
