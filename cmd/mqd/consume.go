@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/groupreader"
 	"github.com/mqd-broker/mqd/cmd/mqd/messages"
 	"github.com/spf13/cobra"
 )
@@ -21,6 +22,7 @@ type consume struct {
 	server    *server
 	format    formatFlag
 	topic     string
+	group     string
 	from      string
 	partition int32
 	count     int64
@@ -47,10 +49,15 @@ What is not UTF-8 is given in base64 as key_base64 and value_base64; null is no 
 or no value. mqd produce --input jsonl takes these lines.
 
 --from says where to begin: start, end, an offset, or @ and a time, either in
-milliseconds since 1970 or as in 2026-01-31T12:00:00Z.`,
+milliseconds since 1970 or as in 2026-01-31T12:00:00Z.
+
+With --group the command is a member of a consumer group: it shares the partitions
+with the other members, begins where the group has committed, else at --from, and
+commits what it has written, also when it is ended with Ctrl-C.`,
 		Example: `  mqd consume orders
   mqd consume orders --from end --follow -o json
   mqd consume orders --partition 2 --from 4711 --count 10
+  mqd consume orders --group billing --follow
   mqd consume orders --from @2026-01-31T12:00:00Z`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,6 +69,7 @@ milliseconds since 1970 or as in 2026-01-31T12:00:00Z.`,
 	cmd.ValidArgsFunction = c.server.topicNames
 	f := cmd.Flags()
 	f.StringVar(&c.from, "from", "start", "`place` where to begin: start, end, OFFSET or @TIME")
+	f.StringVarP(&c.group, "group", "g", "", "read as a member of this consumer `group`")
 	f.Int32VarP(&c.partition, "partition", "p", -1, "read this partition only; -1 is all")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after so many `messages`; 0 is no limit")
 	f.BoolVarP(&c.follow, "follow", "f", false, "wait for more at the end")
@@ -70,32 +78,13 @@ milliseconds since 1970 or as in 2026-01-31T12:00:00Z.`,
 	return cmd
 }
 
-// parseFrom reads --from.
-func parseFrom(text string) (client.Place, error) {
-	at, isTime := strings.CutPrefix(text, "@")
-	switch {
-	case text == "start":
-		return client.Start(), nil
-	case text == "end":
-		return client.End(), nil
-	case isTime:
-		if ms, err := strconv.ParseInt(at, 10, 64); err == nil && ms >= 0 {
-			return client.Time(time.UnixMilli(ms)), nil
-		}
-		if t, err := time.Parse(time.RFC3339, at); err == nil {
-			return client.Time(t), nil
-		}
-	default:
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-			return client.Offset(n), nil
-		}
-	}
-	return client.Place{}, fmt.Errorf("--from is %q, expected start, end, an offset such as 4711, @1700000000000 (milliseconds) or @2026-01-31T12:00:00Z", text)
-}
-
 func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
-	if _, err := parseFrom(c.from); err != nil {
+	from, err := messages.ParseFrom(c.from)
+	if err != nil {
 		return err
+	}
+	if _, err := strconv.ParseInt(c.from, 10, 64); c.group != "" && (err == nil || c.partition >= 0) {
+		return errors.New("--group goes without --partition, and with start, end or @TIME for --from")
 	}
 	if c.count < 0 {
 		return fmt.Errorf("--count is %d, expected 0 or more", c.count)
@@ -113,11 +102,16 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 	defer c.server.close(cl)
 	w := messages.NewWriter(out, c.format.text == formatJSON)
 	r := &reading{c: c, client: cl, out: w, errs: errs, wanted: c.count, began: time.Now()}
-	err = r.all(ctx)
+	if c.group != "" {
+		g := groupreader.Reader{Group: c.group, Topic: c.topic, From: from, Count: c.count, Follow: c.follow, Out: w, Errs: errs}
+		err = g.Run(ctx, cl)
+	} else {
+		err = r.all(ctx)
+	}
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		return nil // whoever reads has enough, as with head
-	case errors.Is(err, errInterrupted) && c.follow:
+	case errors.Is(err, errInterrupted) && (c.follow || c.group != ""):
 		err = nil // the only way to end it
 	}
 	err = errors.Join(c.server.explain(err), w.Flush())
@@ -190,7 +184,7 @@ func (r *reading) spans(ctx context.Context) ([]span, error) {
 	}
 	place := client.Start()
 	if !fixed {
-		if place, err = parseFrom(r.c.from); err != nil {
+		if place, err = messages.ParseFrom(r.c.from); err != nil {
 			return nil, err
 		}
 	}
