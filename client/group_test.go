@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mqd-broker/mqd/net/wire"
@@ -395,4 +397,73 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 	if err := bt.Commit(testContext(t)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a commit without a group: %v", err)
 	}
+}
+
+// C11 of the catalogue: with one batch in flight and no linger, no message waits for
+// another one: each is a batch of its own, under way before there is a next.
+func TestC11NothingDelaysAMessage(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	p := openProducer(t, dialFake(t, b), "alerts", WithMaxInFlight(1))
+	for i := range 1000 {
+		if _, err := p.Send(testContext(t), value("v%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := b.counts("alerts", 0)
+	if len(counts) != 1000 || slices.Max(counts) != 1 {
+		t.Fatalf("1,000 messages went in %d batches of up to %d", len(counts), slices.Max(counts))
+	}
+}
+
+// C7 of the catalogue: the broker ends connections that say nothing for 2 s. A member
+// that reads nothing for 5 s, with its long polls open or paused, is served as before.
+func TestC7AnIdleConsumerIsServedAgain(t *testing.T) {
+	for name, paused := range map[string]bool{"long poll": false, "paused": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newFakeBroker(t)
+				b.idle = 2 * time.Second
+				b.wrap = func(nc net.Conn) net.Conn { return &idleConn{Conn: nc, limit: b.idle} }
+				b.addTopic("alerts", 1)
+				c, err := Dial(t.Context(), []string{"fake:1"}, WithDialer(b.dial))
+				if err != nil {
+					t.Fatal(err)
+				}
+				co := openConsumer(t, c, Topics("alerts"))
+				if paused {
+					co.Pause()
+				}
+				time.Sleep(5 * time.Second) // of the bubble
+				co.Resume()
+				b.put("alerts", 0, CompressNone, "v0")
+				bt, err := co.Poll(t.Context())
+				if err != nil || bt.Len() != 1 {
+					t.Fatalf("after the pause: %v", err)
+				}
+				if err := c.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				b.stop()
+			})
+		})
+	}
+}
+
+// idleConn ends when nothing is written for a time, as a broker would end it.
+type idleConn struct {
+	net.Conn
+	limit time.Duration
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+func (c *idleConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.timer = time.AfterFunc(c.limit, func() { _ = c.Close() })
+	c.mu.Unlock()
+	return c.Conn.Write(p)
 }
