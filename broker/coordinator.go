@@ -123,6 +123,10 @@ func (c *coordinator) serve() {
 // carryOut changes the state as a request asks for.
 func (c *coordinator) carryOut(r *Group) {
 	s, now := c.state, c.b.loop.Now()
+	if c.crowded(r) {
+		c.answerLater(r)
+		return
+	}
 	switch r.Kind {
 	case GroupCommit:
 		c.commit = group.Commit{Group: r.Name, Member: r.Member, Generation: r.Generation, Entries: r.Entries}
@@ -147,7 +151,7 @@ func (c *coordinator) carryOut(r *Group) {
 	case GroupDelete:
 		r.Outcome = s.Remove(r.Name)
 	case GroupDescribe:
-		r.Description, r.Outcome = s.Describe(now, r.Name)
+		c.describe(r, now)
 	case GroupList:
 		if c.list(r) {
 			return
@@ -160,22 +164,6 @@ func (c *coordinator) carryOut(r *Group) {
 }
 
 func (c *coordinator) wall() int64 { return c.b.drv.Clock().Wall() }
-
-func (c *coordinator) offsets(r *Group, now int64) {
-	if len(r.Entries) == 0 {
-		r.Description, r.Outcome = c.state.Describe(now, r.Name)
-		return
-	}
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		o, ok := c.state.Committed(r.Name, e.Partition)
-		e.Code, e.Next, e.Epoch, e.Metadata, e.Committed = group.OK, -1, -1, e.Metadata[:0], -1
-		if ok {
-			e.Next, e.Epoch, e.Committed = o.Next, o.Epoch, o.Next
-			e.Metadata = append(e.Metadata, o.Metadata...)
-		}
-	}
-}
 
 func (c *coordinator) forget(r *Group) {
 	parts, codes := make([]group.Partition, len(r.Entries)), make([]group.Code, len(r.Entries))
@@ -202,11 +190,6 @@ func (c *coordinator) join(r *Group, now int64) {
 		r.assigned(a)
 	}
 	j.ID = group.MemberID{}
-}
-
-// assigned copies what a member may read.
-func (r *Group) assigned(a group.Assignment) {
-	r.Generation, r.Grants = a.Generation, append(r.Grants[:0], a.List...)
 }
 
 // heartbeat reports whether the answer waits for a change of the member's list.
@@ -290,8 +273,8 @@ func (c *coordinator) turn() int {
 			n = 1
 		}
 	}
-	if !c.timer.Armed() {
-		c.b.loop.Arm(&c.timer, now+int64(c.interval()))
+	if next := now + int64(c.interval()); !c.timer.Armed() || c.timer.When() > next {
+		c.b.loop.Arm(&c.timer, next) // sooner than it was, if members have come
 	}
 	return n
 }

@@ -102,6 +102,7 @@ type groupState struct {
 	visits shardSet // shards that have something to say before the group has
 	until  int64    // loop time until which a heartbeat waits
 	member *group.Member
+	held   int64 // bytes of the answer that the node counts
 	wait   waiter
 }
 
@@ -218,6 +219,7 @@ func (b *Shard) answerGroup(r *Group) {
 func (b *Shard) groupDone(r *Group) {
 	b.inFlight--
 	r.member = nil
+	r.letGo()
 	r.Owner.GroupDone(r)
 }
 

@@ -21,6 +21,7 @@ type Node struct {
 	image    atomic.Pointer[catalog.Image]
 	quiesced atomic.Bool
 	held     atomic.Int64
+	answers  atomic.Int64 // bytes of answers about groups, see maxGroupAnswers
 
 	// From recovery, until the shards have taken it.
 	topics    *Topics

@@ -52,6 +52,33 @@ func (s *State) List(to []Summary) []Summary {
 	return to
 }
 
+const (
+	// GrantSize is what a [Grant] takes in memory, in bytes.
+	GrantSize = 24
+	// So much is counted for the rest of a description, names and metadata apart.
+	offsetSpace  = 72
+	memberSpace  = 168
+	claimedSpace = 48
+	topicSpace   = 16
+)
+
+// DescribedSize is about how much memory the description of a group takes, in bytes; 0
+// of one that is unknown.
+func (s *State) DescribedSize(name []byte) int {
+	g := s.groups[string(name)]
+	if g == nil {
+		return 0
+	}
+	n := len(g.table) * claimedSpace
+	for _, m := range g.members {
+		n += memberSpace + (len(m.list)+len(m.leaving))*GrantSize + len(m.topics)*topicSpace
+	}
+	for _, o := range g.offsets {
+		n += offsetSpace + len(o.Metadata)
+	}
+	return n
+}
+
 // Describe copies what there is of a group.
 func (s *State) Describe(now int64, name []byte) (Description, Code) {
 	g := s.groups[string(name)]

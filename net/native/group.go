@@ -17,7 +17,8 @@ type groupRequest struct {
 	next    *groupRequest         // in the pool
 }
 
-// maxGroupMem is how much memory for a body a pooled request keeps, in bytes.
+// maxGroupMem is how much memory for a body, and for lists, a pooled request keeps, in
+// bytes.
 const maxGroupMem = 64 << 10
 
 func (s *Server) newGroup() *groupRequest {
@@ -50,12 +51,21 @@ func (p *peer) group(h wire.Header, body []byte) {
 func (q *groupRequest) free() {
 	s := q.peer.srv
 	q.peer = nil
-	if cap(q.mem) > maxGroupMem {
+	if cap(q.mem) > maxGroupMem || q.lists() > maxGroupMem {
 		*q = groupRequest{}
 		q.b.Owner = q
 	}
 	q.b.Description, q.b.Listed = group.Description{}, nil
 	q.next, s.groups = s.groups, q
+}
+
+// lists is about how much memory a request's lists keep, in bytes.
+func (q *groupRequest) lists() int {
+	n := cap(q.b.Grants)*grantEstimate + cap(q.b.Entries)*offsetEstimate + cap(q.entries)*committedEstimate
+	for _, e := range q.b.Entries {
+		n += cap(e.Metadata)
+	}
+	return n
 }
 
 // decode fills the broker's request.
@@ -159,28 +169,60 @@ func (q *groupRequest) GroupDone(r *broker.Group) {
 		q.list()
 		return
 	}
-	n := len(q.mem)
-	if size := len(r.Description.Offsets) * offsetEstimate; size > maxQuick {
-		// The answer outlives the request.
-		a := q.offsets()
-		corr := q.h.Correlation
-		h := q.h
-		q.free()
-		if !p.reserve(h, size) {
-			p.done(n)
-			return
-		}
+	n, size := len(q.mem), q.size()
+	switch {
+	case p.c.Over():
+	case size <= maxQuick:
+		p.write(q.encode(p.srv.scratch[:0]))
+	case p.reserve(q.h, size):
 		p.inFlightBytes -= n
-		p.answer(size, func() []byte { return wire.AppendGroupOffsetsResponse(nil, corr, &a) })
+		p.busy++
+		p.c.Pause()
+		p.srv.conns.Offload(&slowGroup{slowAnswer: slowAnswer{p: p, size: size, build: func() []byte {
+			return q.encode(make([]byte, 0, size))
+		}}, q: q})
 		return
 	}
-	p.write(q.encode(p.srv.scratch[:0]))
 	q.free()
 	p.done(n)
 }
 
-// offsetEstimate is the size, in bytes, by which a described offset is estimated.
-const offsetEstimate = 64
+// slowGroup is a long answer about a group. It is encoded from the request.
+type slowGroup struct {
+	slowAnswer
+	q *groupRequest
+}
+
+// Finished sends it.
+func (a *slowGroup) Finished() {
+	a.q.free()
+	a.slowAnswer.Finished()
+}
+
+const (
+	// By so many bytes a row of an answer is estimated, metadata apart.
+	offsetEstimate    = 48
+	committedEstimate = 10
+	// answerEstimate is for the rest.
+	answerEstimate = 64
+)
+
+// size estimates the answer from above, in bytes.
+func (q *groupRequest) size() int {
+	r := &q.b
+	n := answerEstimate + len(r.Message) + len(r.Grants)*grantEstimate
+	if q.h.Op != wire.OpGroupOffsets {
+		return n + len(r.Entries)*committedEstimate
+	}
+	n += (len(r.Entries) + len(r.Description.Offsets)) * offsetEstimate
+	for i := range r.Entries {
+		n += len(r.Entries[i].Metadata)
+	}
+	for i := range r.Description.Offsets {
+		n += len(r.Description.Offsets[i].Metadata)
+	}
+	return n
+}
 
 // encode appends the answer.
 func (q *groupRequest) encode(dst []byte) []byte {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mqd-broker/mqd/net/native"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -198,4 +199,40 @@ func TestACommitAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for two commits", n)
 	}
 	p.stop()
+}
+
+// A long list is an answer like other long ones: a helper encodes it, within the memory
+// for them, and not at all for a connection that is gone.
+func TestLongListsOfMembersAreLongAnswers(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 193, native: native.Options{MaxSlowBytes: 64 << 10}})
+	c, d := r.dial(), r.dial()
+	c.create("t", 1000)
+	a := c.join(wire.GroupJoinRequest{Group: []byte("g"), Mode: wire.GroupAuto, Session: 60_000, Topics: []string{"t"}})
+	if a.Code != wire.CodeNone || len(a.Grants) != 1000 {
+		t.Fatalf("%v, %d partitions", a.Code, len(a.Grants))
+	}
+	var asked []uint32
+	for range 8 {
+		asked = append(asked, c.beat("g", a, 0))
+		d.beat("g", a, 0)
+	}
+	d.close()
+	answered := 0
+	for _, corr := range asked {
+		f := c.wait(corr)
+		if f.h.IsError() {
+			if e := must(wire.DecodeErrorResponse(f.body)); e.Code != wire.CodeBackpressure {
+				t.Fatalf("%+v", e)
+			}
+			continue
+		}
+		if got := must(wire.DecodeGroupAssignment(f.body)); got.Code != wire.CodeNone || len(got.Grants) != 1000 {
+			t.Fatalf("%v, %d partitions", got.Code, len(got.Grants))
+		}
+		answered++
+	}
+	if answered == 0 {
+		t.Error("nothing was answered")
+	}
+	r.home()
 }
