@@ -373,3 +373,49 @@ func TestAPartitionOfWhichNothingIsLeftGoesOnWhereItWas(t *testing.T) {
 	}
 	r.stop()
 }
+
+// A node that was killed before it has written another checkpoint has partitions of which
+// only its journals know. Nothing can be said of them, least of all that nothing is lost.
+func TestASalvageSaysWhatOnlyTheJournalsKnow(t *testing.T) {
+	r := newRig(t, small(1))
+	r.fillSegments("t", 2, 10)
+	r.die()
+	sum, notes, err := r.salvageRun(true)
+	if err != nil || sum.Left == 0 || sum.Losses != 0 {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+	found := 0
+	for _, n := range notes {
+		if n.Topic == "t" && strings.Contains(n.Reason, "stop it in order") {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Fatalf("%+v", notes)
+	}
+	r.start()
+	r.stop()
+	if sum, notes, err = r.salvageRun(true); err != nil || sum.Left != 0 || sum.Partitions < 2 {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+}
+
+// Without any checkpoint there is nothing to go by.
+func TestASalvageNeedsACheckpoint(t *testing.T) {
+	r := newRig(t, small(1))
+	r.fillSegments("t", 1, 10)
+	r.stop()
+	dir := rigDir + "/checkpoints"
+	entries, err := r.w.FS().ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := r.w.FS().Remove(dir + "/" + e.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum, notes, err := r.salvageRun(false); !errors.Is(err, salvage.ErrNotWhole) {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/layout"
@@ -39,10 +41,51 @@ func (r *run) look() error {
 			}
 		}
 	}
-	if !matched {
+	others, err := r.unnamed(dirs)
+	if err != nil {
+		return err
+	}
+	if !matched && !others {
 		return fmt.Errorf("%w: %q", ErrUnknownTopic, r.o.Topic)
 	}
 	return nil
+}
+
+// unnamed notes the partitions that no checkpoint names. The journals may, so that nothing
+// can be said of them. any: there are some.
+func (r *run) unnamed(dirs map[string]string) (any bool, err error) {
+	named := map[string]bool{}
+	for _, s := range r.shards {
+		for _, p := range s.parts {
+			named[p.dir] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(dirs)) {
+		topic := r.path(layout.TopicsDir, dirs[key])
+		entries, err := r.fs.ReadDir(topic)
+		if err != nil {
+			return any, err
+		}
+		name, short, _ := segment.ParseTopicDir(dirs[key])
+		var id segment.ID
+		copy(id.Topic[:], short[:])
+		if r.o.Topic != "" && segment.TopicDir(r.o.Topic, id.Topic) != dirs[key] {
+			continue
+		}
+		for _, e := range entries {
+			number, ok := segment.ParsePartitionDir(e.Name)
+			dir := filepath.Join(topic, e.Name)
+			if !ok || named[dir] || r.o.Partition != AllPartitions && r.o.Partition != int64(number) {
+				continue
+			}
+			any = true
+			r.note(&Note{
+				Kind: Left, File: r.rel(dir), Topic: name, Partition: int64(number), Offset: -1, EndOffset: -1, Bytes: -1, Cut: -1,
+				Reason: "only the journals may know of it: start the broker and stop it in order first",
+			})
+		}
+	}
+	return any, nil
 }
 
 // topicDirs are the directories of topics by what they show of the topic's id.

@@ -185,6 +185,9 @@ func (r *run) readCheckpoints() error {
 		r.shards = append(r.shards, &shardState{shard: shard, snap: c.Snapshot})
 		r.clean = r.clean && c.Flags&checkpoint.FlagClean != 0
 	}
+	if len(r.shards) == 0 {
+		return fmt.Errorf("%w: there is no checkpoint, and a broker has made one before it served", ErrNotWhole)
+	}
 	r.newest()
 	return nil
 }
