@@ -4,56 +4,42 @@ import (
 	"context"
 	"time"
 
+	"github.com/mqd-broker/mqd/client/internal/admin"
 	"github.com/mqd-broker/mqd/client/internal/link"
-	"github.com/mqd-broker/mqd/client/internal/settings"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// Admin manages topics. It is a view of its client and needs no closing.
-type Admin struct{ c *Client }
+// Admin manages topics and consumer groups. It is a view of its client and needs no closing.
+type Admin struct {
+	admin.Admin
+	c *Client
+}
 
 // Admin returns the management side of the client.
-func (c *Client) Admin() *Admin { return &Admin{c: c} }
+func (c *Client) Admin() *Admin { return &Admin{admin.New(adminCaller{c}), c} }
 
-// configClass is the setting that has a field of its own in [TopicSpec].
-const configClass = "durability"
+// What the methods of [Admin] speak of.
+type (
+	TopicID          = wire.TopicID           // a topic's identity for life
+	TopicSpec        = admin.TopicSpec        // a topic to create
+	TopicInfo        = admin.TopicInfo        // a topic in a list
+	TopicDescription = admin.TopicDescription // everything about a topic
+	ConfigEntry      = admin.ConfigEntry      // a setting in force and where it comes from
+	PartitionInfo    = admin.PartitionInfo    // one partition of a described topic
+	GroupInfo        = admin.GroupInfo        // a consumer group in a list
+	GroupDescription = admin.GroupDescription // everything about a group
+	GroupTarget      = admin.GroupTarget      // where the offsets of a group go
+	GroupMove        = admin.GroupMove        // of the offset of a partition
+)
 
-// TopicID is a topic's identity for life.
-type TopicID = wire.TopicID
-
-// TopicSpec is a topic to create.
-type TopicSpec struct {
-	// Name has 1 to 249 of the characters a-z A-Z 0-9 . _ -.
-	Name string
-	// Partitions is 1 or greater; 0 takes the broker's default.
-	Partitions int
-	// Class is the durability class; 0 takes the broker's default, flushed.
-	Class Class
-	// Configs are further settings, such as segment.bytes.
-	Configs map[string]string
-}
-
-// TopicInfo is a topic in a list.
-type TopicInfo struct {
-	Name       string
-	ID         TopicID
-	Class      Class
-	Partitions int
-}
-
-// TopicDescription is everything about a topic.
-type TopicDescription struct {
-	TopicInfo
-	Configs    []ConfigEntry
-	Partitions []PartitionInfo
-}
-
-// ConfigEntry is a setting in force and where it comes from.
-type ConfigEntry = wire.DescribedConfig
-
-// PartitionInfo is one partition of a described topic: its shard, offsets, bytes
-// on disk, and the acknowledged bytes that a power cut could still take.
-type PartitionInfo = wire.PartitionDescription
+// Where [Admin.PlanReset] sends the offsets of a group.
+var (
+	ToStart  = admin.ToStart  // the first record stored
+	ToEnd    = admin.ToEnd    // behind everything that can be read now
+	ToOffset = admin.ToOffset // a certain offset
+	ToTime   = admin.ToTime   // the first record at or after a time
+	ToMove   = admin.ToMove   // so many records on, or back
+)
 
 // OffsetAt is an offset that [Admin.ListOffsets] found.
 type OffsetAt struct {
@@ -62,60 +48,30 @@ type OffsetAt struct {
 	Time time.Time
 }
 
-// CreateTopic creates a topic and returns when that is durable.
-func (a *Admin) CreateTopic(ctx context.Context, spec TopicSpec) (TopicID, error) {
-	if err := checkTopic(spec.Name); err != nil {
-		return TopicID{}, err
+// adminCaller is a client as the methods of an [Admin] see it.
+type adminCaller struct{ c *Client }
+
+func (a adminCaller) Call(ctx context.Context, op wire.Op, topic string, change bool, build func([]byte, uint32) []byte) ([]byte, error) {
+	kind := callRead
+	if change {
+		kind = callChange
 	}
-	if spec.Partitions < 0 || spec.Partitions > 1<<31-1 {
-		return TopicID{}, invalid("%d partitions", spec.Partitions)
-	}
-	req := wire.TopicCreateRequest{Name: spec.Name, Partitions: uint32(spec.Partitions)}
-	var err error
-	if req.Configs, err = settings.List(spec.Configs); err != nil {
-		return TopicID{}, invalid("%v", err)
-	}
-	if spec.Class != 0 {
-		if _, twice := spec.Configs[configClass]; twice {
-			return TopicID{}, invalid("%s is given twice", configClass)
-		}
-		req.Configs = append(req.Configs, wire.Config{Key: configClass, Value: spec.Class.String()})
-	}
-	body, err := do(ctx, a.c.control, callChange, spec.Name, wire.OpTopicCreate, func(dst []byte, corr uint32) []byte {
-		return wire.AppendTopicCreateRequest(dst, corr, req)
-	})
-	if err != nil {
-		return TopicID{}, err
-	}
-	resp, err := wire.DecodeTopicCreateResponse(body)
-	if err != nil {
-		return TopicID{}, opError("topic-create", spec.Name, -1, err)
-	}
-	if resp.Code != wire.CodeNone {
-		return TopicID{}, codeError("topic-create", spec.Name, -1, resp.Code, resp.Message)
-	}
-	return resp.ID, nil
+	return do(ctx, a.c.control, kind, topic, op, build)
 }
 
-// AlterTopic changes settings of a topic. Settings that are not named stay; an
-// empty value goes back to the broker's default. A stronger class (the setting
-// durability) is in force when the call returns.
-func (a *Admin) AlterTopic(ctx context.Context, name string, configs map[string]string) error {
-	list, err := settings.List(configs)
-	if err != nil {
-		return invalid("%v", err)
+func (a adminCaller) Fail(op wire.Op, topic string, partition int32, code wire.Code, cause error) error {
+	if code == wire.CodeNone {
+		return opError(op.String(), topic, partition, cause)
 	}
-	return a.change(ctx, wire.OpTopicAlter, name, func(dst []byte, corr uint32) []byte {
-		return wire.AppendTopicAlterRequest(dst, corr, wire.TopicAlterRequest{Name: name, Configs: list})
-	})
+	e := codeError(op.String(), topic, partition, code, "")
+	switch e.Err = cause; op {
+	case wire.OpMetadata, wire.OpListOffsets, wire.OpTopicDescribe, wire.OpGroupList, wire.OpGroupDescribe, wire.OpGroupOffsets:
+		e.OutcomeUnknown = false // they change nothing
+	}
+	return e
 }
 
-// DeleteTopic deletes a topic and its records.
-func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
-	return a.change(ctx, wire.OpTopicDelete, name, func(dst []byte, corr uint32) []byte {
-		return wire.AppendTopicDeleteRequest(dst, corr, wire.TopicDeleteRequest{Name: name})
-	})
-}
+func (a adminCaller) Invalid(text string) error { return invalid("%s", text) }
 
 // TrimTopic deletes the records of a partition that are before a place: an offset up to
 // the durable end, [End], or the first record at or after a time. It returns the first
@@ -155,67 +111,6 @@ func (a *Admin) TrimTopic(ctx context.Context, name string, partition int, at Pl
 		return -1, codeError("topic-trim", name, int32(partition), resp.Code, resp.Message)
 	}
 	return resp.LogStart, nil
-}
-
-// change makes a call that answers with a code and a message.
-func (a *Admin) change(ctx context.Context, op wire.Op, name string, build func([]byte, uint32) []byte) error {
-	if err := checkTopic(name); err != nil {
-		return err
-	}
-	body, err := do(ctx, a.c.control, callChange, name, op, build)
-	if err != nil {
-		return err
-	}
-	resp, err := wire.DecodeTopicResult(body)
-	if err != nil {
-		return opError(op.String(), name, -1, err)
-	}
-	if resp.Code != wire.CodeNone {
-		return codeError(op.String(), name, -1, resp.Code, resp.Message)
-	}
-	return nil
-}
-
-// ListTopics returns all topics in order of name.
-func (a *Admin) ListTopics(ctx context.Context) ([]TopicInfo, error) {
-	found, err := a.c.metadata(ctx, wire.MetadataRequest{All: true})
-	if err != nil {
-		return nil, err
-	}
-	infos := make([]TopicInfo, 0, len(found))
-	for i := range found {
-		t := &found[i]
-		if t.Code != wire.CodeNone {
-			return nil, readError("metadata", t.Name, -1, t.Code, "")
-		}
-		infos = append(infos, TopicInfo{Name: t.Name, ID: t.ID, Class: t.Class, Partitions: len(t.PartitionShards)})
-	}
-	return infos, nil
-}
-
-// DescribeTopic returns everything about a topic.
-func (a *Admin) DescribeTopic(ctx context.Context, name string) (TopicDescription, error) {
-	if err := checkTopic(name); err != nil {
-		return TopicDescription{}, err
-	}
-	body, err := do(ctx, a.c.control, callRead, name, wire.OpTopicDescribe, func(dst []byte, corr uint32) []byte {
-		return wire.AppendTopicDescribeRequest(dst, corr, wire.TopicDescribeRequest{Name: name})
-	})
-	if err != nil {
-		return TopicDescription{}, err
-	}
-	resp, err := wire.DecodeTopicDescribeResponse(body)
-	if err != nil {
-		return TopicDescription{}, opError("topic-describe", name, -1, err)
-	}
-	if resp.Code != wire.CodeNone {
-		return TopicDescription{}, readError("topic-describe", name, -1, resp.Code, resp.Message)
-	}
-	return TopicDescription{
-		TopicInfo:  TopicInfo{Name: name, ID: resp.ID, Class: resp.Class, Partitions: len(resp.Partitions)},
-		Configs:    resp.Configs,
-		Partitions: resp.Partitions,
-	}, nil
 }
 
 // ListOffsets returns an offset of every partition of a topic, in order of

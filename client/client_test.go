@@ -425,7 +425,7 @@ func TestAdminManagesTopics(t *testing.T) {
 		t.Fatalf("%+v, %v", at, err)
 	}
 	list, err := a.ListTopics(ctx)
-	if err != nil || len(list) != 1 || list[0] != (TopicInfo{"alerts", id, ClassWritten, 3}) {
+	if err != nil || len(list) != 1 || list[0] != (TopicInfo{Name: "alerts", ID: id, Class: ClassWritten, Partitions: 3}) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	if err := a.DeleteTopic(ctx, "alerts"); err != nil {

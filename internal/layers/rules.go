@@ -29,6 +29,7 @@ var Table = []Package{
 	{Path: "cmd/mqd", Rank: 100,
 		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
 	{Path: "cmd/mqd/adminclient", Rank: 98, External: []string{modCobra}},
+	{Path: "cmd/mqd/groups", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/salvager", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/groupreader", Rank: 99},
 	{Path: "cmd/mqd/messages", Rank: 98},
@@ -46,6 +47,7 @@ var Table = []Package{
 	// client stands outside the broker: see Never. It ranks above the front doors
 	// because its tests run a whole broker in the process.
 	{Path: "client", Rank: 85},
+	{Path: "client/internal/admin", Rank: 84},
 	{Path: "client/internal/link", Rank: 83},
 	{Path: "client/internal/memory", Rank: 84},
 	{Path: "client/internal/settings", Rank: 83},
