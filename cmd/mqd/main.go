@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/adminclient"
+	"github.com/mqd-broker/mqd/cmd/mqd/groups"
 	"github.com/mqd-broker/mqd/cmd/mqd/salvager"
 	"github.com/spf13/cobra"
 )
@@ -81,6 +82,10 @@ work with it.`,
 		newBench(),
 		newServe(), newConfig(), adminclient.New(addForm),
 		newTopic(), newProduce(), newConsume(),
+		groups.New(func(cmd *cobra.Command) groups.Broker {
+			s := addServer(cmd)
+			return groups.Broker{With: s.With, Topics: s.topicNames}
+		}, addForm),
 		newVerify(), salvager.New(salvager.Needs{Driver: toolDriver, DataDir: dataDir, DirDefault: dataDirDefault(), Form: addForm}), newInspect(), newGenerate(), newVersion(),
 	)
 	return root

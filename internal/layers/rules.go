@@ -172,7 +172,7 @@ var Only = []Rule{
 		Why: "it blocks: a shard has sockets from its driver"},
 	{To: []string{"engine/aio/openfiles"}, From: []string{"uring", "engine/aio/portable"},
 		Why: "it is a part of drivers"},
-	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/groupreader", "cmd/mqd/messages", "cmd/mqd/trim", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
+	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/groupreader", "cmd/mqd/groups", "cmd/mqd/messages", "cmd/mqd/trim", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},
 		Why: "the rules are for tests"},
