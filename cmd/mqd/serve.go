@@ -281,7 +281,7 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
 		MaxConnections: c.MaxConnections, MaxConnectionsPerAddress: c.MaxConnectionsPerAddress, AcceptRate: c.AcceptRate,
 		IdleTimeout: c.IdleTimeout, RecvBuffers: c.RecvBuffers,
-		AutoCreate: c.AutoCreate, DefaultPartitions: c.Partitions, ShutdownTimeout: c.ShutdownTimeout,
+		AutoCreate: c.AutoCreate, DefaultPartitions: c.Partitions, Groups: c.Groups(), GroupPartitions: c.GroupPartitions, GroupLogBytes: c.GroupLogBytes, ShutdownTimeout: c.ShutdownTimeout,
 		ProducerMax: c.ProducerMax, ProducerExpiry: c.ProducerExpiry,
 		ScrubRate: c.ScrubRate, ScrubInterval: c.ScrubInterval,
 		Version: version, Log: b.log,

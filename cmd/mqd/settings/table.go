@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/node"
@@ -33,6 +34,9 @@ type Options struct {
 	Partitions                                           int
 	ProducerMax                                          int
 	ProducerExpiry                                       time.Duration
+	GroupPartitions, GroupMax, GroupOffsets              int
+	GroupRetention                                       time.Duration
+	GroupLogBytes                                        int64
 	ScrubRate                                            int64
 	ScrubInterval                                        time.Duration
 	ShutdownTimeout                                      time.Duration
@@ -40,6 +44,11 @@ type Options struct {
 	AdminProfiles                                        bool
 	LogFormat                                            string
 	LogLevel                                             string
+}
+
+// Groups are the bounds of consumer groups.
+func (o *Options) Groups() group.Limits {
+	return group.Limits{Groups: o.GroupMax, Offsets: o.GroupOffsets, Retention: o.GroupRetention}
 }
 
 // Apply says when a changed setting is in force.
@@ -186,6 +195,17 @@ func behindSettings(o *Options) []Setting {
 			Help: "idempotent producers that each shard remembers, counted in each partition to which they write; the one silent for longest goes first"},
 		{Name: "producer.expiry", Flag: "producer-expiry", Default: "24h", value: durationValue{&o.ProducerExpiry, time.Second, 8760 * time.Hour},
 			Help: "forget an idempotent producer that has written nothing for so long"},
+
+		{Name: "groups.partitions", Flag: "groups-partitions", Default: "16", value: countValue{to: &o.GroupPartitions, min: 1, max: 1024},
+			Help: "parts in which consumer groups are kept, each on one shard; it counts when the first group is made, and not any more after that"},
+		{Name: "groups.retention", Flag: "groups-retention", Default: "168h", value: durationValue{&o.GroupRetention, time.Second, 87600 * time.Hour},
+			Help: "how long a group without members keeps what it has committed"},
+		{Name: "groups.max", Flag: "groups-max", Default: "100000", value: countValue{to: &o.GroupMax, min: 1, max: 10_000_000},
+			Help: "most consumer groups in each of groups.partitions"},
+		{Name: "groups.max_offsets", Flag: "groups-max-offsets", Default: "2000000", value: countValue{to: &o.GroupOffsets, min: 1, max: 100_000_000},
+			Help: "most offsets committed by all groups together in each of groups.partitions, about 100 bytes each"},
+		{Name: "groups.log_bytes", Flag: "groups-log-bytes", Default: "8MiB", value: sizeValue{to: &o.GroupLogBytes, min: 64 * kib, max: 64 * gib},
+			Help: "by how much the log of each of groups.partitions may grow before it is replaced by snapshots"},
 
 		{Name: "scrub.rate", Flag: "scrub-rate", Default: "8MiB", value: sizeValue{to: &o.ScrubRate, max: 1024 * gib},
 			Help: "how much of the full segments is read in the background in a second, to find what has rotted; 0 turns that off"},
