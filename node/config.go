@@ -31,7 +31,7 @@ type Platform interface {
 const (
 	// MinJournalBytes is the smallest journal of a shard. A batch may be an
 	// eighth of it.
-	MinJournalBytes = 1 << 20
+	MinJournalBytes = 256 << 10
 	// MaxShards is the largest number of shards.
 	MaxShards = 64
 	// messageShare is the part of the journal, one in so many, that a batch may

@@ -30,7 +30,7 @@ func TestWhatWasAcknowledgedIsThereAfterDeathsAndPowerCuts(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		t.Logf("seed %d", seed)
 		cfg := small(shards)
-		cfg.JournalBytes = MinJournalBytes // so that it wraps
+		cfg.JournalBytes = 1 << 20 // so that it wraps
 		r := newRig(t, cfg, func(o *sim.Options) {
 			o.DSYNC = sim.DSYNC(rng.IntN(2))
 			o.Latency = sim.DefaultLatency

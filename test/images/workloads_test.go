@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio/sim"
-	"github.com/mqd-broker/mqd/node"
 	"github.com/mqd-broker/mqd/test/history"
 )
 
@@ -15,7 +14,7 @@ type workload struct {
 	play  func(s *script)
 }
 
-const ringBytes = node.MinJournalBytes
+const ringBytes = 1 << 20
 
 // workloads go through what leaves different things behind.
 var workloads = []workload{

@@ -60,10 +60,10 @@ func (p *producer) size() (n, size int) {
 	switch p.r.rng.IntN(40) {
 	case 0:
 		return 1, limit - p.r.rng.IntN(64) // as large as can be
-	case 2, 9, 10:
+	case 2, 9:
 		n = 1 + p.r.rng.IntN(64)
-		return n, history.MinSize + p.r.rng.IntN(max(1, limit/(n+1)-history.MinSize-32))
-	case 3, 4, 5, 6, 7, 8:
+		return n, history.MinSize + p.r.rng.IntN(max(1, min(limit, 32<<10)/(n+1)-history.MinSize-32))
+	case 3, 4, 5, 6:
 		return 1, history.MinSize + p.r.rng.IntN(min(12<<10, limit-history.MinSize))
 	}
 	return 1 + p.r.rng.IntN(4), history.MinSize + p.r.rng.IntN(400)

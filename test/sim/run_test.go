@@ -186,8 +186,9 @@ func (r *run) resize() {
 	if r.cfg.ScrubRate = 0; r.seed%3 == 0 {
 		r.cfg.ScrubRate, r.cfg.ScrubInterval = pick(1<<20, 64<<20), 20*time.Millisecond
 	}
-	r.cfg.JournalBytes = pick(node.MinJournalBytes, node.MinJournalBytes, 2<<20)
-	r.cfg.MaxMessageBytes = int(pick(16<<10, 32<<10, 128<<10))
+	r.cfg.MaxMessageBytes = int(pick(16<<10, 32<<10, 32<<10, 128<<10))
+	// A batch may be an eighth of a journal.
+	r.cfg.JournalBytes = max(8*int64(r.cfg.MaxMessageBytes), pick(node.MinJournalBytes, 512<<10, 1<<20))
 	r.cfg.CacheBytes = int64(shards) * pick(1<<20+2*int64(r.cfg.MaxMessageBytes), 3<<20)
 }
 
@@ -219,9 +220,6 @@ func (l *recorder) WithAttrs([]slog.Attr) slog.Handler       { return l }
 func (l *recorder) WithGroup(string) slog.Handler            { return l }
 
 func (l *recorder) Handle(_ context.Context, rec slog.Record) error {
-	if rec.Message == "time of the start" {
-		return nil // by the clock of the machine, so that it differs from run to run
-	}
 	r := (*run)(l)
 	var b strings.Builder
 	b.WriteString(rec.Message)

@@ -133,7 +133,7 @@ func TestListsOfCPUsAreThoseOfTheKernel(t *testing.T) {
 
 func TestValuesOutsideTheirLimitsAreRefusedWithTheLimits(t *testing.T) {
 	for name, c := range map[string]struct{ setting, text, want string }{
-		"size too small":    {"journal.size", "4096", "flag: journal.size is 4096, expected auto, or 1MiB to 64GiB"},
+		"size too small":    {"journal.size", "4096", "flag: journal.size is 4096, expected auto, or 256KiB to 64GiB"},
 		"size odd":          {"journal.size", "1048577", "flag: journal.size is 1048577, expected a multiple of 4KiB"},
 		"size no number":    {"cache.size", "lots", `flag: cache.size is "lots", expected a size such as 4096, 64KiB or 512MiB`},
 		"number too large":  {"shard.count", "65", "flag: shard.count is 65, expected auto, or 1 to 64"},
