@@ -313,6 +313,14 @@ func (c *coordinator) finish() {
 	if c.stage != coordinatorServes || c.fresh.empty() && c.state.Out.Len() == 0 {
 		return
 	}
+	if !c.fits() {
+		// What was written under a larger limit is too large for this one.
+		c.stage, c.refusal = coordinatorDrains, Busy
+		if c.first == nil {
+			c.again()
+		}
+		return
+	}
 	for i := 0; i < c.state.Out.Len(); {
 		i = c.append(i)
 	}
@@ -326,10 +334,27 @@ func (c *coordinator) finish() {
 	}
 }
 
+// batchBytes is the largest batch that the coordinator appends. It may be smaller than
+// in an earlier life.
+func (c *coordinator) batchBytes() int { return min(groupBatchBytes, c.b.node.opts.MaxBatch) }
+
+// recordBytes is the largest record that fits into such a batch, with its own head.
+func (c *coordinator) recordBytes() int { return c.batchBytes() - batch.HeaderSize - 64 }
+
+// fits reports whether each record of the turn fits into a batch.
+func (c *coordinator) fits() bool {
+	for i := range c.state.Out.Len() {
+		if len(c.state.Out.At(i)) > c.recordBytes() {
+			return false
+		}
+	}
+	return true
+}
+
 // append appends records from i on, as many as a batch holds, and returns which is the
 // next.
 func (c *coordinator) append(i int) int {
-	a, limit := c.newAppend(), groupBatchBytes
+	a, limit := c.newAppend(), c.batchBytes()
 	if a.builder == nil {
 		a.builder = batch.NewBuilder(a.buf[:0], limit)
 	} else {
@@ -409,7 +434,6 @@ func (a *groupAppend) Produced(p *Produce) {
 // is no use.
 func (c *coordinator) again() {
 	c.snapshots.abandon()
-	c.state.Out.Clear()
 	c.broken = false
 	for !c.parked.empty() {
 		r := c.parked.first.msg.body.(*Group)
@@ -419,9 +443,12 @@ func (c *coordinator) again() {
 	}
 	for !c.fresh.empty() {
 		r := c.fresh.pop().msg.body.(*Group)
-		r.Code = c.refusal
+		if r.Code = c.refusal; !c.fits() {
+			r.Message = "a group is larger than topic.max_message_bytes allows now: raise it"
+		}
 		c.b.answerGroup(r)
 	}
+	c.state.Out.Clear()
 	if c.refusal == Storage {
 		c.fail(errors.New("the log has failed"))
 		return

@@ -30,7 +30,7 @@ func (l *groupLoad) begin() {
 	c.stage = coordinatorFiles
 	o := &c.b.node.opts
 	limits := o.Groups
-	limits.Record = groupBatchBytes - batch.HeaderSize - 64 // of a record's own head
+	limits.Record = c.recordBytes()
 	l.job = groupfile.Job{
 		State: group.New(limits, groupTopics{c.b.node}), Dir: o.Dir, Node: c.b.node.id, Partition: c.number,
 	}
@@ -52,9 +52,11 @@ func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 		c.wait(op.Err)
 		return
 	}
-	c.state, l.job = l.job.State, groupfile.Job{}
-	c.state.Clean() // what the log adds is in no snapshot
 	c.snapshots.grown = 0
+	if len(l.job.Passed) > 0 {
+		c.snapshots.grown = c.b.node.opts.GroupLogBytes // they are written again at once
+	}
+	c.state, l.job = l.job.State, groupfile.Job{}
 	c.stage = coordinatorLog
 	l.fetch = Fetch{
 		Topic: GroupsTopic, Partition: int32(c.number), Offset: c.part.LogStart(),

@@ -12,9 +12,7 @@ var GroupsTopic = TopicID{15: 2}
 // GroupsName is the name of the internal topic in which groups live.
 const GroupsName = catalog.InternalPrefix + "groups"
 
-// groupBatchBytes is the largest batch of the internal topic. It does not follow the
-// limit on the batches of others: what was written under a larger one would not fit
-// under a smaller. Every shard's cache has room for it.
+// groupBatchBytes bounds a batch of the internal topic, beside [Options.MaxBatch].
 const groupBatchBytes = 512 << 10
 
 // GroupKind says what a [Group] asks for.

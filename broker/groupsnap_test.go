@@ -169,8 +169,13 @@ func TestADamagedSnapshotOfGroupsIsPassedOver(t *testing.T) {
 	if len(c.log) == 0 {
 		t.Error("nobody was told")
 	}
+	c.pass(100 * time.Millisecond) // the first ones are written again
 	c.w.Crash(sim.KeepNone)
 	damage(files(".b"))
+	c.start()
+	c.check()
+	c.w.Crash(sim.KeepNone)
+	damage(files(".a"))
 	c.start()
 	g := c.group(0, commitOf("g1", entryOf(c.topic, 0, 5000)))
 	if g.Code != Storage || g.Message == "" {
@@ -226,4 +231,30 @@ func TestGroupsWaitForAReadErrorToPass(t *testing.T) {
 			c.mustCommit(0, "g1", []group.Code{group.OK}, entryOf(c.topic, 0, 5000))
 		})
 	}
+}
+
+// A limit on batches that an operator has lowered refuses what does not fit, and breaks
+// nothing.
+func TestGroupsThatHaveBecomeTooLargeAreRefused(t *testing.T) {
+	r := newRig(t, rigOptions{broker: Options{GroupPartitions: 1}})
+	topic := r.create("t", 600)
+	r.create("u", 1)
+	a := r.mustGroup(0, join("g", "t"))
+	if len(a.Grants) != 600 {
+		t.Fatalf("%d partitions", len(a.Grants))
+	}
+	r.mustCommit(0, "small", []group.Code{group.OK}, entryOf(topic.ID, 0, 0))
+	r.w.Crash(sim.KeepNone)
+	r.maxBatch = 8 << 10 // a group of 600 partitions has 14 KiB
+	r.start()
+	for range 2 {
+		if g := r.group(0, join("g", "u")); g.Code != Busy || g.Message == "" {
+			t.Fatalf("a join to a group that has become too large: %v %v %q", g.Code, g.Outcome, g.Message)
+		}
+		r.mustCommit(0, "small", []group.Code{group.OK}, entryOf(topic.ID, 1, 0))
+	}
+	r.w.Crash(sim.KeepNone)
+	r.maxBatch = 0
+	r.start()
+	r.mustGroup(0, join("g", "u"))
 }

@@ -40,17 +40,9 @@ func (n *Node) lookup(topic TopicID, number int32) (*catalog.Topic, Code) {
 	return t, OK
 }
 
-// maxBatch is the largest batch of a topic, whatever its own settings say.
-func (n *Node) maxBatch(id TopicID) int {
-	if id == GroupsTopic {
-		return groupBatchBytes
-	}
-	return n.opts.MaxBatch
-}
-
 // config is what a topic's settings mean to the engine.
 func (n *Node) config(t *catalog.Topic) engine.PartitionConfig {
-	return partitionConfig(&t.Config, n.maxBatch(t.ID))
+	return partitionConfig(&t.Config, n.opts.MaxBatch)
 }
 
 func partitionConfig(c *catalog.Config, maxBatch int) engine.PartitionConfig {

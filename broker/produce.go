@@ -232,7 +232,7 @@ func (b *Shard) refuse(r *Produce, code Code) {
 // finish tells the owner, on the shard that was asked.
 func (b *Shard) finish(r *Produce) {
 	if r.plain != nil {
-		b.plain.put(r.plain)
+		b.plain.Put(r.plain)
 		r.plain = nil
 	}
 	if r.Code == OK {

@@ -105,11 +105,7 @@ func (t *Topics) apply(b []byte) error {
 // Topic says what the catalog knows of a topic.
 func (t *Topics) Topic(id TopicID) (recovery.TopicInfo, recovery.TopicStatus) {
 	if topic := t.state.Image().ByID(id); topic != nil {
-		most := t.maxBatch
-		if id == GroupsTopic {
-			most = groupBatchBytes
-		}
-		return recovery.TopicInfo{Name: topic.Name, Config: partitionConfig(&topic.Config, most)}, recovery.TopicLive
+		return recovery.TopicInfo{Name: topic.Name, Config: partitionConfig(&topic.Config, t.maxBatch)}, recovery.TopicLive
 	}
 	if t.dead[id] {
 		return recovery.TopicInfo{}, recovery.TopicDeleted

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
-	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
@@ -35,6 +35,7 @@ type rig struct {
 	shards []*Shard
 	log    []string
 
+	maxBatch     int  // of the next lives, 0 for rigBatch
 	sealsMayFail bool // while the test lets reads fail
 }
 
@@ -86,7 +87,7 @@ func (r *rig) tryStart() error {
 		drivers[i] = r.w.Driver(aio.Options{ArenaBytes: 64 << 20, RecvBuffers: 2})
 	}
 	o := r.opts.broker
-	o.Dir, o.MaxBatch, o.Events = rigDir, rigBatch, rigEvents{r}
+	o.Dir, o.MaxBatch, o.Events = rigDir, cmp.Or(r.maxBatch, rigBatch), rigEvents{r}
 	report := func(f string, a ...any) { r.log = append(r.log, fmt.Sprintf(f, a...)) }
 	topics := NewTopics(o, drivers[0].FS(), report)
 	var err error
@@ -377,14 +378,8 @@ func (r *rig) mustBeHome() {
 		if b.busy.Len() > 0 || !b.stillWaiting().Empty() || b.steps.first != nil {
 			r.t.Errorf("shard %d: something waits", b.id)
 		}
-		home := 0
-		for c, free := range b.plain.free {
-			for range free {
-				home += [...]int{options.PlainSmall, b.plain.large}[c]
-			}
-		}
-		if want := b.node.opts.PlainBytes - b.plain.left; home != want {
-			r.t.Errorf("shard %d: %d of %d bytes for conversion are home", b.id, home, want)
+		if out := b.plain.Out(b.node.opts.PlainBytes); out != 0 {
+			r.t.Errorf("shard %d: %d bytes for conversion are not home", b.id, out)
 		}
 		for to := range r.shards {
 			if to == b.id {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/plainpool"
 	"github.com/mqd-broker/mqd/broker/retain"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -31,7 +32,7 @@ type Shard struct {
 
 	lanes   []lane // by shard; its own is for its own partitions
 	waiting shardSet
-	plain   plainPool
+	plain   plainpool.Pool
 
 	parts map[engine.Key]*partition
 	busy  busyList // partitions with produces that wait for room
@@ -84,7 +85,7 @@ func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Messa
 			b.lanes[to].reserve = max(1, port.Credits(to)/reserveShare)
 		}
 	}
-	b.plain.init(b.drv, n.opts)
+	b.plain.Init(b.drv, &n.opts)
 	b.readings.limit = n.opts.MaxFetches
 	b.expiry.Owner = (*expiry)(b)
 	if n.opts.PinnedBytes == 0 {

@@ -31,8 +31,10 @@ type Job struct {
 	Dir       string // data directory
 	Node      [16]byte
 	Partition uint32
-	// Passed are copies that are damaged and were passed over.
+	// Passed are copies that are damaged and were passed over. Their blocks are to be
+	// written again: until then there is no second copy.
 	Passed []error
+	redo   []int
 }
 
 // Run implements aio.Job.
@@ -41,6 +43,10 @@ func (j *Job) Run(fs aio.FS) error {
 		if err := j.block(fs, block); err != nil {
 			return err
 		}
+	}
+	j.State.Clean() // what the log adds is in no snapshot
+	for _, block := range j.redo {
+		j.State.Redo(block)
 	}
 	return nil
 }
@@ -63,6 +69,9 @@ func (j *Job) block(fs aio.FS, block int) error {
 		case err == nil && (z.Node != j.Node || z.Partition != j.Partition || z.Block != block):
 			err = fmt.Errorf("%w: it is block %d of partition %d of node %x, expected block %d of partition %d of node %x", ErrForeign, z.Block, z.Partition, z.Node, block, j.Partition, j.Node)
 		case err == nil:
+			if damage != nil {
+				j.redo = append(j.redo, block)
+			}
 			return nil
 		}
 		damage = fmt.Errorf("%s: %w", path, err)

@@ -64,6 +64,7 @@ var Table = []Package{
 	{Path: "verify", Rank: 75, Traits: NoOS},
 	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
 	{Path: "broker/options", Rank: 68, Traits: NoOS | DataPath},
+	{Path: "broker/plainpool", Rank: 69, Traits: NoOS | DataPath},
 	{Path: "broker/groupfile", Rank: 68, Traits: NoOS},
 	{Path: "broker/catalog", Rank: 65, Traits: NoOS | DataPath},
 	{Path: "broker/retain", Rank: 68, Traits: NoOS | DataPath},
