@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/hex"
 	"fmt"
+	"unicode/utf8"
 )
 
 // TopicID is a topic's identity for life. A topic that is deleted and created
@@ -77,17 +78,18 @@ const MaxTopicName = 249
 // error is [ErrInvalidTopic].
 func CheckTopicName(name string) error {
 	if name == "" || len(name) > MaxTopicName {
-		return fmt.Errorf("%w: %d bytes, expected 1 to %d", ErrInvalidTopic, len(name), MaxTopicName)
+		return fmt.Errorf("%w: a name of %d bytes, expected 1 to %d", ErrInvalidTopic, len(name), MaxTopicName)
 	}
 	if name == "." || name == ".." {
-		return fmt.Errorf("%w: %q", ErrInvalidTopic, name)
+		return fmt.Errorf("%w: %q means a directory", ErrInvalidTopic, name)
 	}
 	for i := 0; i < len(name); i++ {
 		c := name[i]
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
 		default:
-			return fmt.Errorf("%w: %q has the byte %#02x at %d", ErrInvalidTopic, name, c, i)
+			_, n := utf8.DecodeRuneInString(name[i:])
+			return fmt.Errorf("%w: %q has %q at %d, expected only a-z A-Z 0-9 . _ -", ErrInvalidTopic, name, name[i:i+n], i)
 		}
 	}
 	return nil

@@ -281,6 +281,11 @@ func TestTopicNamesFollowKafkasRule(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
+	for bad, want := range map[string]string{"a/b": `"a/b" has "/" at 1, expected only a-z A-Z 0-9 . _ -`, "ä": `"ä" has "ä" at 0`, ".": `"." means a directory`} {
+		if err := CheckTopicName(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", bad, err, want)
+		}
+	}
 }
 
 func TestClassNamesAndOrder(t *testing.T) {

@@ -88,7 +88,7 @@ func TestMistakesWithTopicsAreExplained(t *testing.T) {
 		"topic describe nope":                                        {`topic "nope" does not exist`, "mqd topic create nope"},
 		"topic delete nope":                                          {`topic "nope" does not exist`},
 		"topic alter nope --config segment.bytes=1MiB":               {`topic "nope" does not exist`},
-		"topic create two/words":                                     {`"two/words"`, "byte 0x2f"},
+		"topic create two/words":                                     {`"two/words"`, "has \"/\" at 3"},
 		"topic create x --config sgment.bytes=1MiB":                  {`topic "x"`, `unknown setting "sgment.bytes"`, "segment.bytes"},
 		"topic create x --config segment.bytes=1":                    {"segment.bytes is 1", "16KiB to 2GiB"},
 		"topic create x --partitions 1000000":                        {"partitions"},
