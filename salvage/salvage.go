@@ -258,7 +258,10 @@ func (r *run) lock() (release func(), err error) {
 	}
 	paths := []string{r.path(layout.LockFile)}
 	if _, err := r.fs.ReadDir(r.path(layout.CheckpointsDir)); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", r.o.Dir, ErrNoDirectory, err)
+		if !aio.IsNotExist(err) {
+			return nil, fmt.Errorf("%s cannot be read: %w", r.o.Dir, err)
+		}
+		return nil, fmt.Errorf("%s: %w: there is no %s in it", r.o.Dir, ErrNoDirectory, layout.CheckpointsDir)
 	}
 	entries, err := r.fs.ReadDir(r.path(layout.JournalsDir))
 	if err != nil && !aio.IsNotExist(err) {

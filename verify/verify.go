@@ -252,7 +252,10 @@ func (r *run) lock() (release func(), err error) {
 		}
 		if err != nil {
 			release()
-			return nil, fmt.Errorf("%s: %w: %w", r.o.Dir, ErrNoDirectory, err)
+			if !aio.IsNotExist(err) {
+				return nil, fmt.Errorf("%s cannot be read: %w", r.o.Dir, err)
+			}
+			return nil, fmt.Errorf("%s: %w: it does not exist", r.o.Dir, ErrNoDirectory)
 		}
 		for _, e := range entries {
 			if e.Dir || !where.mine(e.Name) {

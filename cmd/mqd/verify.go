@@ -137,6 +137,8 @@ func (v *verification) files() (err error) {
 		return fmt.Errorf("a broker runs on %s: stop it, or read what it serves with: mqd verify --server", dir)
 	case errors.Is(err, verify.ErrUnknownTopic):
 		return fmt.Errorf("topic %q is not in %s", v.topic, dir)
+	case errors.Is(err, verify.ErrNoDirectory):
+		return fmt.Errorf("%w; name another with --data-dir", err)
 	case err != nil:
 		return err
 	}

@@ -156,7 +156,14 @@ func TestVerifySaysThatABrokerRuns(t *testing.T) {
 
 func TestVerifyNeedsADataDirectory(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		wants(t, oneLine(t, run(t, "", "verify", "--data-dir", dir)), "no data directory", dir)
+		wants(t, oneLine(t, run(t, "", "verify", "--data-dir", dir)), "no data directory", dir, "--data-dir")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"verify", "salvage"} {
+		wants(t, oneLine(t, run(t, "", verb, "--data-dir", file)), file+" cannot be read")
 	}
 }
 

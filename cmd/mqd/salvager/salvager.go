@@ -77,7 +77,7 @@ given up, and 1 if it could not be done.`,
 	}
 	cmd.Flags().StringVar(&v.dir, "data-dir", "", "`directory` of all data; "+n.DirDefault)
 	cmd.Flags().StringVar(&v.topic, "topic", "", "look at this `topic` only")
-	cmd.Flags().Int64Var(&v.partition, "partition", salvage.AllPartitions, "look at this partition only, with --topic; -1 is all")
+	cmd.Flags().Int64Var(&v.partition, "partition", salvage.AllPartitions, "look at this `partition` only, with --topic; -1 is all")
 	cmd.Flags().BoolVar(&v.dry, "dry-run", false, "tell what is lost and change nothing; so it is without --yes too")
 	cmd.Flags().BoolVar(&v.yes, "yes", false, "give up what is lost")
 	v.form = n.Form(cmd, "text", formJSON)
@@ -105,6 +105,8 @@ func (v *verb) run() (err error) {
 		return fmt.Errorf("a broker runs on %s: stop it first", dir)
 	case errors.Is(err, salvage.ErrUnknownTopic):
 		return fmt.Errorf("topic %q is not in %s", v.topic, dir)
+	case errors.Is(err, salvage.ErrNoDirectory):
+		return fmt.Errorf("%w; name another with --data-dir", err)
 	case err != nil:
 		return err
 	}
