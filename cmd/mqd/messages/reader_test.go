@@ -103,7 +103,7 @@ func TestLinesOfJSONBecomeRecords(t *testing.T) {
 
 func TestBadLinesOfJSONAreNamed(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"vlaue":"x"}`:                       "vlaue",
+		`{"vlaue":"x"}`:                       `line 3: unknown field "vlaue"`,
 		`{"value":"x"} {}`:                    "more than one",
 		`{"value":"x","value_base64":"AA=="}`: "both value and value_base64",
 		`{"value_base64":"!"}`:                "base64",
@@ -112,7 +112,8 @@ func TestBadLinesOfJSONAreNamed(t *testing.T) {
 		`7`:                                   "found number, expected an object",
 		`{"partition":-1}`:                    "partition -1",
 		`[]`:                                  "array",
-		`{`:                                   "EOF",
+		`{`:                                   "the line ends before its JSON object does",
+		`hello`:                               "no JSON object",
 		"{\"value\":\"\xff\"}":                "UTF-8",
 		`{"headers":[{"name":"x"}]}`:          "name",
 		`{"headers":[{"key":"a","key_base64":""}]}`: "both key",

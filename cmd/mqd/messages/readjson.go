@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -106,6 +107,15 @@ func unmarshalStrict(text []byte, to any) error {
 
 // plainJSONError leaves out the names that this program gives to what it reads.
 func plainJSONError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the line ends before its JSON object does")
+	}
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return fmt.Errorf("no JSON object: %w", err)
+	}
+	if field, is := strings.CutPrefix(err.Error(), "json: unknown field "); is { // it has no type of its own
+		return fmt.Errorf("unknown field %s", field)
+	}
 	bad := (*json.UnmarshalTypeError)(nil)
 	if !errors.As(err, &bad) {
 		return err
