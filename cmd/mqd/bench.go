@@ -18,6 +18,7 @@ import (
 	host "github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
@@ -50,10 +51,20 @@ and any of them makes the exit status 1. Figures alone never do.`,
 	}
 	t.addForm(cmd)
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&t.dir, "dir", ".", "directory for the files to measure on and a broker's data; both are removed afterwards")
-	flags.IntVar(&t.serverCPU, "server-cpu", bench.NoCPU, "CPU of the floors that stand for the broker; -1 takes the broker's, or that of the disk's interrupts")
-	flags.IntSliceVar(&t.clientCPU, "client-cpus", nil, "CPUs of client threads; by default those that no shard is tied to")
+	flags.StringVar(&t.dir, "dir", ".", "`directory` for the files to measure on and a broker's data; both are removed afterwards")
+	flags.IntVar(&t.serverCPU, "server-cpu", bench.NoCPU, "`CPU` of the floors that stand for the broker; -1 takes the broker's, or that of the disk's interrupts")
+	flags.IntSliceVar(&t.clientCPU, "client-cpus", nil, "`CPUs` of client threads; by default those that no shard is tied to")
 	cmd.AddCommand(t.newDisk(), t.newNet(), t.newRun(), t.newAll())
+	for _, sub := range cmd.Commands() {
+		run := sub.RunE
+		sub.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if errors.Is(err, context.Canceled) { // by a signal alone
+				return signals.ErrInterrupted
+			}
+			return err
+		}
+	}
 	return cmd
 }
 
@@ -187,12 +198,12 @@ polls (and yields) or sleeps.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&ops, "ops", []string{"write", "dsync", "read"}, "what to measure: write, dsync, read")
-	flags.StringSliceVar(&sizes, "sizes", []string{"4KiB", "16KiB", "64KiB", "256KiB", "1MiB"}, "sizes of operations")
-	flags.IntSliceVar(&depths, "depths", []int{1, 4, 16}, "operations in flight")
-	flags.StringSliceVar(&idle, "idle", []string{"poll", "block"}, "what the thread does while it waits: poll, block, adaptive")
+	flags.StringSliceVar(&ops, "ops", []string{"write", "dsync", "read"}, "`operations` to measure: write, dsync, read")
+	flags.StringSliceVar(&sizes, "sizes", []string{"4KiB", "16KiB", "64KiB", "256KiB", "1MiB"}, "`sizes` of operations")
+	flags.IntSliceVar(&depths, "depths", []int{1, 4, 16}, "`operations` in flight")
+	flags.StringSliceVar(&idle, "idle", []string{"poll", "block"}, "what the thread does while it waits, in `words`: poll, block, adaptive")
 	flags.DurationVar(&duration, "duration", 300*time.Millisecond, "length of each measurement")
-	flags.StringVar(&fileSize, "file-size", fileSize, "size of the file")
+	flags.StringVar(&fileSize, "file-size", fileSize, "`size` of the file")
 	return cmd
 }
 
@@ -249,11 +260,11 @@ nothing but answer.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&server, "server-idle", []string{"adaptive", "poll", "block"}, "what the server does while it waits; a broker's shards are adaptive")
-	flags.StringSliceVar(&client, "client", []string{"poll", "block"}, "what the client does while it waits")
-	flags.IntSliceVar(&o.Depths, "depths", []int{1, 16}, "frames in flight")
-	flags.IntVar(&o.Size, "size", 0, "bytes of a message; 0 is the mix of 50 to 512 bytes with mean 180")
-	flags.IntVar(&o.BatchMessages, "batch-messages", 1, "messages of a frame")
+	flags.StringSliceVar(&server, "server-idle", []string{"adaptive", "poll", "block"}, "what the server does while it waits, in `words`: adaptive, poll, block; a broker's shards are adaptive")
+	flags.StringSliceVar(&client, "client", []string{"poll", "block"}, "what the client does while it waits, in `words`: poll (and yield), block")
+	flags.IntSliceVar(&o.Depths, "depths", []int{1, 16}, "`frames` in flight")
+	flags.IntVar(&o.Size, "size", 0, "`bytes` of a message; 0 is the mix of 50 to 512 bytes with mean 180")
+	flags.IntVar(&o.BatchMessages, "batch-messages", 1, "`messages` of a frame")
 	flags.DurationVar(&o.Duration, "duration", time.Second, "length of each measurement")
 	return cmd
 }
@@ -285,7 +296,7 @@ func (t *benchTool) net(cmd *cobra.Command, o bench.NetOptions) error {
 func (t *benchTool) newAll() *cobra.Command {
 	o := bench.AllOptions{}
 	cmd := &cobra.Command{
-		Use:   "all [-- flags of serve]",
+		Use:   "all [flags] [-- flags of serve]",
 		Short: "Measure the floors and a broker against its budgets, in about two minutes",
 		Long: `Start a broker on a new directory below --dir, measure disk, network and machine, and
 the broker against budgets made of these floors; then end the broker. The verdicts in
@@ -300,7 +311,7 @@ they went out.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&o.Rounds, "rounds", 7, "rounds of what is compared in turn")
+	flags.IntVar(&o.Rounds, "rounds", 7, "`rounds` of what is compared in turn")
 	flags.DurationVar(&o.Piece, "piece", 400*time.Millisecond, "length of a measurement in a round")
 	flags.DurationVar(&o.Long, "long", 3*time.Second, "length of other measurements")
 	return cmd

@@ -32,7 +32,7 @@ type runFlags struct {
 func (t *benchTool) newRun() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:   "run [-- flags of serve]",
+		Use:   "run [flags] [-- flags of serve]",
 		Short: "Measure a broker under a load",
 		Long: `Measure a broker: the one at --server, or one that is started on a new directory below
 --dir and ended afterwards. Each measurement makes a topic of its own and deletes it.
@@ -60,23 +60,23 @@ measured in turn, A B A B.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.server, "server", "s", "", "address of a running broker, host:port; without it one is started")
-	flags.StringSliceVar(&f.classes, "class", []string{"flushed"}, "durability classes of the topic: memory, written, flushed")
-	flags.IntSliceVar(&f.partitions, "partitions", []int{1}, "partitions of the topic")
-	flags.IntSliceVar(&f.batch, "batch-messages", []int{1}, "messages of a frame")
-	flags.IntSliceVar(&f.depths, "depth", []int{0}, "frames in flight on a connection; 0 is 1 in a closed loop and 4096, as a limit, in an open one")
-	flags.Int64SliceVar(&f.rates, "rate", []int64{0}, "messages a second, all connections together; 0 is a closed loop")
-	flags.StringVar(&f.burst, "burst", "", "bursts instead of an even rate: messages/length/period, as 50000/50ms/1s")
-	flags.StringSliceVar(&f.client, "client", []string{"poll", "block"}, "what the client does while it waits: poll (and yield), block")
-	flags.IntVar(&f.load.Connections, "connections", 1, "connections that produce")
-	flags.IntVar(&f.load.Threads, "threads", 1, "threads of the client")
-	flags.IntVar(&f.load.Size, "size", 0, "bytes of a message; 0 is the mix of 50 to 512 bytes with mean 180")
-	flags.StringVar(&f.spread, "spread", "round-robin", "partitions that frames go to: round-robin, one")
-	flags.StringVar(&f.read, "read", "live", "when messages are read back: live (with end to end latency), after")
+	flags.StringVarP(&f.server, "server", "s", "", "`address` of a running broker, host:port; without it one is started")
+	flags.StringSliceVar(&f.classes, "class", []string{"flushed"}, "durability `classes` of the topic: memory, written, flushed")
+	flags.IntSliceVar(&f.partitions, "partitions", []int{1}, "`partitions` of the topic")
+	flags.IntSliceVar(&f.batch, "batch-messages", []int{1}, "`messages` of a frame")
+	flags.IntSliceVar(&f.depths, "depth", []int{0}, "`frames` in flight on a connection; 0 is 1 in a closed loop and 4096, as a limit, in an open one")
+	flags.Int64SliceVar(&f.rates, "rate", []int64{0}, "`messages` a second, all connections together; 0 is a closed loop")
+	flags.StringVar(&f.burst, "burst", "", "`bursts` instead of an even rate: messages/length/period, as 50000/50ms/1s")
+	flags.StringSliceVar(&f.client, "client", []string{"poll", "block"}, "what the client does while it waits, in `words`: poll (and yield), block")
+	flags.IntVar(&f.load.Connections, "connections", 1, "`connections` that produce")
+	flags.IntVar(&f.load.Threads, "threads", 1, "`threads` of the client")
+	flags.IntVar(&f.load.Size, "size", 0, "`bytes` of a message; 0 is the mix of 50 to 512 bytes with mean 180")
+	flags.StringVar(&f.spread, "spread", "round-robin", "`partitions` that frames go to: round-robin, one")
+	flags.StringVar(&f.read, "read", "live", "`when` messages are read back: live (with end to end latency), after")
 	flags.DurationVar(&f.load.Duration, "duration", 5*time.Second, "length of each measurement")
 	flags.DurationVar(&f.load.Warmup, "warmup", time.Second, "time before it that is not counted")
-	flags.Int64Var(&f.load.Messages, "messages", 0, "end after about so many messages, if that is earlier")
-	flags.IntVar(&f.repeat, "repeat", 1, "times that each case is measured")
+	flags.Int64Var(&f.load.Messages, "messages", 0, "end after about so many `messages`, if that is earlier")
+	flags.IntVar(&f.repeat, "repeat", 1, "`times` that each case is measured")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -34,6 +36,18 @@ func runBench(t *testing.T, args ...string) (string, error) {
 	cmd.SetOut(&out)
 	err := cmd.Execute()
 	return out.String(), err
+}
+
+func TestAnInterruptedBenchSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd := newBench()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"net", "--dir", t.TempDir()})
+	cmd.SetOut(&bytes.Buffer{})
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, signals.ErrInterrupted) {
+		t.Errorf("ended with %v, want %v", err, signals.ErrInterrupted)
+	}
 }
 
 func TestListsOfBenchRunAreCombined(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -144,8 +145,8 @@ func (s *server) advice(err error) string {
 		return fmt.Sprintf("topic %q: %v", e.Topic, e.Err)
 	case errors.Is(err, client.ErrInvalid):
 		return strings.TrimPrefix(strings.TrimPrefix(err.Error(), client.ErrInvalid.Error()+": "), "wire: ")
-	case errors.Is(err, errInterrupted):
-		return errInterrupted.Error()
+	case errors.Is(err, signals.ErrInterrupted):
+		return signals.ErrInterrupted.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no broker listens at %s (connection refused); start one with \"mqd serve\", or %s", addr, other)
 	case errors.As(err, &dns):
@@ -153,7 +154,7 @@ func (s *server) advice(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("the broker at %s did not answer within %v (--timeout); %s", addr, s.timeout, other)
 	case e.Op == "dial" && errors.Is(err, client.ErrProtocol):
-		return fmt.Sprintf("what listens at %s is no mqd broker (%v); %s", addr, err, other)
+		return fmt.Sprintf("what listens at %s speaks another protocol than a broker to its clients; name the address of its --listen with --server or %s", addr, serverVar)
 	case e.Op == "dial" && errors.Is(err, io.EOF):
 		return fmt.Sprintf("what listens at %s ends the connection without an answer, as no mqd broker does; %s", addr, other)
 	case errors.Is(err, client.ErrDisconnected):
@@ -161,9 +162,6 @@ func (s *server) advice(err error) string {
 	}
 	return ""
 }
-
-// errInterrupted is the end of a verb that was told to stop by a signal.
-var errInterrupted = errors.New("interrupted")
 
 // topicNames completes the names of topics on the command line.
 func (s *server) topicNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

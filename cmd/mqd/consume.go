@@ -14,6 +14,7 @@ import (
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/groupreader"
 	"github.com/mqd-broker/mqd/cmd/mqd/messages"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/spf13/cobra"
 )
 
@@ -36,7 +37,8 @@ func newConsume() *cobra.Command {
 		Use:   "consume TOPIC",
 		Short: "Read messages",
 		Long: `Read messages and write them to standard output, from the start of the topic to
-what is its end when the command starts; with --follow, and on with what comes.
+what is its end when the command starts. With --follow the command goes on with what
+comes, until a signal ends it.
 
 Messages of one partition come in order. Partitions take turns as they answer.
 
@@ -70,7 +72,7 @@ commits what it has written, also when it is ended with Ctrl-C.`,
 	f := cmd.Flags()
 	f.StringVar(&c.from, "from", "start", "`place` where to begin: start, end, OFFSET or @TIME")
 	f.StringVarP(&c.group, "group", "g", "", "read as a member of this consumer `group`")
-	f.Int32VarP(&c.partition, "partition", "p", -1, "read this partition only; -1 is all")
+	f.Int32VarP(&c.partition, "partition", "p", -1, "read this `partition` only; -1 is all")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after so many `messages`; 0 is no limit")
 	f.BoolVarP(&c.follow, "follow", "f", false, "wait for more at the end")
 	f.BoolVar(&c.summary, "summary", false, "write messages, bytes and time to standard error at the end")
@@ -94,7 +96,7 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer onInterrupt(cancel)()
+	defer signals.OnInterrupt(cancel)()
 	cl, err := c.server.dial(ctx)
 	if err != nil {
 		return err
@@ -111,10 +113,15 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		return nil // whoever reads has enough, as with head
-	case errors.Is(err, errInterrupted) && (c.follow || c.group != ""):
+	case errors.Is(err, signals.ErrInterrupted) && (c.follow || c.group != ""):
 		err = nil // the only way to end it
 	}
-	err = errors.Join(c.server.explain(err), w.Flush())
+	// A writer says again what it has failed with.
+	if last := w.Flush(); !errors.Is(err, last) {
+		err = errors.Join(c.server.explain(err), last)
+	} else {
+		err = c.server.explain(err)
+	}
 	if c.summary && err == nil {
 		_, err = fmt.Fprintln(errs, r.summary())
 	}

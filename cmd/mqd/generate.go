@@ -44,11 +44,11 @@ not compress to much less. The same flags give the same bytes.`,
 			return m.write(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().Uint64VarP(&m.count, "count", "n", 200_000, "number of messages")
-	cmd.Flags().Uint64Var(&m.seed, "seed", 1, "seed of the random numbers")
-	cmd.Flags().IntVar(&m.least, "min", 50, "least bytes of a message")
-	cmd.Flags().IntVar(&m.most, "max", 512, "most bytes of a message")
-	cmd.Flags().Float64Var(&m.mean, "mean", 180, "mean bytes of a message")
+	cmd.Flags().Uint64VarP(&m.count, "count", "n", 200_000, "number of `messages`")
+	cmd.Flags().Uint64Var(&m.seed, "seed", 1, "seed of the random numbers, a `number`")
+	cmd.Flags().IntVar(&m.least, "min", 50, "least `bytes` of a message")
+	cmd.Flags().IntVar(&m.most, "max", 512, "most `bytes` of a message")
+	cmd.Flags().Float64Var(&m.mean, "mean", 180, "mean `bytes` of a message")
 	return cmd
 }
 

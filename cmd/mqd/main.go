@@ -54,7 +54,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		return 0
 	}
 	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
-		fmt.Fprintln(errs, "mqd: "+strings.TrimPrefix(strings.TrimSpace(line), "mqd: "))
+		// The client's errors name the program too, wherever they stand in a line.
+		line = strings.ReplaceAll(": "+strings.TrimSpace(line), ": mqd: ", ": ")
+		fmt.Fprintln(errs, "mqd"+line)
 	}
 	if e := (interface{ ExitStatus() int })(nil); errors.As(err, &e) {
 		return e.ExitStatus()

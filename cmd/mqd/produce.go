@@ -13,6 +13,7 @@ import (
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/messages"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -84,7 +85,7 @@ message was read until the answer, and counted for all of its messages.`,
 	f.StringVar(&p.input, "input", "lines", "`form` of the input: lines, jsonl")
 	f.StringVarP(&p.file, "file", "f", "", "read from this `path` instead of standard input")
 	f.StringVar(&p.keySeparator, "key-separator", "", `with lines: what is before the first separator is the key; \t is a tab`)
-	f.Int32VarP(&p.partition, "partition", "p", -1, "send everything to this partition, whatever records say; -1 is by key, else spread")
+	f.Int32VarP(&p.partition, "partition", "p", -1, "send everything to this `partition`, whatever records say; -1 is by key, else spread")
 	f.Float64Var(&p.rate, "rate", 0, "`messages` a second, evenly spaced; 0 is as fast as possible")
 	f.IntVar(&p.batchMessages, "batch-messages", 0, "`messages` that make a batch go although another is in flight; 0 is the client's default, 64")
 	f.StringVar(&p.compression, "compression", "none", "compression of batches, a `codec`: "+codecNames)
@@ -161,7 +162,7 @@ func (p *produce) run(ctx context.Context, in io.Reader, out, errs io.Writer) (e
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer onInterrupt(cancel)()
+	defer signals.OnInterrupt(cancel)()
 
 	t := newTally(cancel)
 	c, err := p.server.dial(ctx, client.WithHooks(client.Hooks{OnSend: t.sent}))
@@ -260,7 +261,7 @@ func (s *sending) all(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if errors.Is(err, errInterrupted) || answered(err) {
+	if errors.Is(err, signals.ErrInterrupted) || answered(err) {
 		// The broker is there: what was read gets its answer.
 		patient, end := context.WithTimeout(context.WithoutCancel(ctx), s.p.server.timeout)
 		defer end()

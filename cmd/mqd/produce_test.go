@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 )
 
 func TestMessagesAreSpacedEvenlyHoweverLateOneIs(t *testing.T) {
@@ -49,8 +50,8 @@ func TestWaitingForTheNextMessageEndsWithItsContext(t *testing.T) {
 		if err := p.wait(ctx); err != nil {
 			t.Fatal(err)
 		}
-		go cancel(errInterrupted)
-		if err := p.wait(ctx); !errors.Is(err, errInterrupted) {
+		go cancel(signals.ErrInterrupted)
+		if err := p.wait(ctx); !errors.Is(err, signals.ErrInterrupted) {
 			t.Fatal(err)
 		}
 	})

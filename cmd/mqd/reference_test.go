@@ -10,6 +10,7 @@ import (
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const generatedNote = "<!-- Written by go test ./cmd/mqd -update; do not edit. -->\n\n"
@@ -85,6 +86,18 @@ var (
 	quoted   = regexp.MustCompile(`'[^']*'`)
 	variable = regexp.MustCompile(`^[A-Z_]+=\S+ `)
 )
+
+// A flag that is shown with its type in Go tells nobody what to write.
+func TestFlagsNameWhatTheyTake(t *testing.T) {
+	for _, c := range commands(newRoot()) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			switch name, _ := pflag.UnquoteUsage(f); name {
+			case "int", "ints", "int32", "int64Slice", "uint", "float", "strings":
+				t.Errorf("%s --%s is shown to take %q", c.CommandPath(), f.Name, name)
+			}
+		})
+	}
+}
 
 // Examples run through the parser of flags, so that none shows one that is gone.
 func TestExamplesUseFlagsThatExist(t *testing.T) {

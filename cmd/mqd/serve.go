@@ -15,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/admin"
 	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
@@ -102,9 +103,9 @@ func (b *broker) run(ctx context.Context, errs io.Writer) error {
 	b.openLog(errs)
 	// Signals count from here on: one that comes while the data directory is
 	// recovered stops the broker as well.
-	signals, stop := listen(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	received, stop := signals.Listen(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
-	b.signals = signals
+	b.signals = received
 	defer b.ready.forget()
 	b.service = node.NewService()
 	defer b.closeAdmin()

@@ -33,6 +33,8 @@ func (b *broker) openAdmin() error {
 		return &trouble{fmt.Sprintf("port in use: another program listens on %s; stop it, or name another address with --admin-listen", addr), err}
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return &trouble{fmt.Sprintf("no interface of this machine has the address %s; name another one with --admin-listen", addr), err}
+	case errors.Is(err, syscall.EACCES):
+		return &trouble{fmt.Sprintf("this user may not listen on %s; name a port above 1023 with --admin-listen", addr), err}
 	}
 	return &trouble{fmt.Sprintf("not listening on %s (--admin-listen): %v", addr, err), err}
 }

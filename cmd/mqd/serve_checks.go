@@ -223,10 +223,13 @@ func startAdvice(err error, c *settings.Config) string {
 		return fmt.Sprintf("port in use: another program listens on %s; stop it, or name another address with --listen", c.Listen)
 	case is(syscall.EADDRNOTAVAIL):
 		return fmt.Sprintf("no interface of this machine has the address %s; name another one with --listen", c.Listen)
+	case is(syscall.EACCES) && errors.As(err, new(*net.OpError)):
+		return fmt.Sprintf("this user may not listen on %s; name a port above 1023 with --listen", c.Listen)
 	case is(syscall.ENOSPC, syscall.EDQUOT):
 		return fmt.Sprintf("the filesystem of data directory %s is full; make room, or lower --journal-size for a new directory: %v", dir, err)
 	case is(layout.ErrBadDataDir) && is(fs.ErrPermission, syscall.EROFS):
-		return fmt.Sprintf("data directory %s is not writable for this user; name another with --data-dir, or give it to the user: %v", dir, err)
+		return fmt.Sprintf("data directory %s is not writable for this user (%s); name another with --data-dir, or give it to the user",
+			dir, strings.TrimPrefix(err.Error(), layout.ErrBadDataDir.Error()+": "))
 	}
 	return ""
 }

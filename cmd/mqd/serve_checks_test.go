@@ -161,6 +161,7 @@ func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
 		"node":     {fmt.Errorf("x: %w", checkpoint.ErrUnsupported), []string{"newer version of mqd", c.DataDir}},
 		"journal":  {fmt.Errorf("x: %w", journal.ErrVersion), []string{"newer version of mqd"}},
 		"catalog":  {fmt.Errorf("x: %w", catalog.ErrUnsupported), []string{"newer version of mqd"}},
+		"low port": {&net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}, []string{"this user may not listen on", "--listen"}},
 		"full":     {fmt.Errorf("x: %w", syscall.ENOSPC), []string{"full", "--journal-size"}},
 		"other":    {fmt.Errorf("first line\nsecond line"), []string{"first line; second line"}},
 	} {

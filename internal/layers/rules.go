@@ -33,6 +33,7 @@ var Table = []Package{
 	{Path: "cmd/mqd/salvager", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/groupreader", Rank: 99},
 	{Path: "cmd/mqd/messages", Rank: 98},
+	{Path: "cmd/mqd/signals", Rank: 98},
 	{Path: "cmd/mqd/trim", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},

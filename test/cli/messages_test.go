@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -231,4 +232,33 @@ func checkAcks(t *testing.T, b *broker, topic, acks string, in []string, least i
 	if n < least {
 		t.Errorf("%d acknowledgements, want %d", n, least)
 	}
+}
+
+func TestErrorsAreSaidOnceAndWithoutInternals(t *testing.T) {
+	b := serve(t, t.TempDir())
+	b.must("", "topic", "create", "t")
+	b.must("hello\n", "produce", "t")
+	if _, err := os.Stat("/dev/full"); err == nil {
+		out := exec.Command("sh", "-c", `exec "$0" consume t --server "$1" > /dev/full`, mqd, b.addr)
+		if text, err := out.CombinedOutput(); err == nil || strings.Count(string(text), "no space left") != 1 {
+			t.Errorf("%v, expected one line about the full device: %s", err, text)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // answers as a server of HTTP does
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			defer c.Close()
+		}
+	}()
+	line := oneLine(t, run(t, "", "topic", "list", "--server", l.Addr().String()))
+	wants(t, line, "speaks another protocol", "--listen", "--server")
+	if strings.Contains(line, "wire:") || strings.Count(line, "mqd:") != 1 {
+		t.Errorf("a person reads %s", line)
+	}
+	b.stop()
 }

@@ -89,6 +89,7 @@ func (b *broker) explain(addr string, err error) error {
 	var dns *net.DNSError
 	var none *net.AddrError
 	var timeout net.Error
+	var broken *net.OpError
 	text := ""
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -97,8 +98,10 @@ func (b *broker) explain(addr string, err error) error {
 		text = fmt.Sprintf("the host of %s is not known; %s", addr, other)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		text = fmt.Sprintf("the broker at %s did not answer within %v (--timeout)", addr, b.timeout)
+	case errors.As(err, &broken):
+		text = fmt.Sprintf("no answer from %s (%v); %s", addr, broken, other)
 	default:
-		text = fmt.Sprintf("what listens at %s does not speak HTTP, as the admin HTTP of mqd does (%v); %s", addr, err, other)
+		text = fmt.Sprintf("what listens at %s does not speak HTTP, as the admin HTTP of mqd does; name the address of the broker's --admin-listen with --admin or %s", addr, settings.AdminVar)
 	}
 	return &trouble{text, err}
 }

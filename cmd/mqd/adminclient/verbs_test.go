@@ -165,5 +165,8 @@ func TestWhatIsNoBrokerIsSaid(t *testing.T) {
 	mustSay(t, err, "did not answer within 10ms")
 	close(silent)
 	_, err = run(t, formatText, "status", "--admin", l.Addr().String())
-	mustSay(t, err, "does not speak HTTP")
+	mustSay(t, err, "does not speak HTTP", "--admin-listen")
+	if strings.Contains(err.Error(), "EOF") {
+		t.Errorf("a person reads %v", err)
+	}
 }

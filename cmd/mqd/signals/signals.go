@@ -1,7 +1,10 @@
-package main
+// Package signals has signals end what a verb does, and tells a person who insists from
+// a signal that merely arrives twice.
+package signals
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,6 +14,9 @@ import (
 // echo is how soon an equal signal is the same wish again: timeout(1) sends one to
 // the process and one to its group, a terminal and a supervisor may both pass one on.
 const echo = 100 * time.Millisecond
+
+// ErrInterrupted is the end of a verb that was told to stop by a signal.
+var ErrInterrupted = errors.New("interrupted")
 
 // repeats tells signals that only repeat the last one. SIGHUP never does: each asks
 // for the configuration as it is then.
@@ -31,8 +37,8 @@ func (r *repeats) again(sig os.Signal, now time.Time) bool {
 	return false
 }
 
-// listen delivers signals, but for echoes, until stop is called.
-func listen(sigs ...os.Signal) (signals <-chan os.Signal, stop func()) {
+// Listen delivers signals, but for echoes, until stop is called.
+func Listen(sigs ...os.Signal) (signals <-chan os.Signal, stop func()) {
 	const room = 4
 	raw, out, done := make(chan os.Signal, room), make(chan os.Signal, room), make(chan struct{})
 	signal.Notify(raw, sigs...)
@@ -59,17 +65,17 @@ func listen(sigs ...os.Signal) (signals <-chan os.Signal, stop func()) {
 	}
 }
 
-// onInterrupt has the first SIGINT or SIGTERM cancel with errInterrupted; the next one
+// OnInterrupt has the first SIGINT or SIGTERM cancel with ErrInterrupted; the next one
 // ends the program on the spot, with status 1, even where a shell that runs it in the
 // background has SIGINT ignored. The result undoes it.
-func onInterrupt(cancel context.CancelCauseFunc) (undo func()) {
-	signals, stop := listen(os.Interrupt, syscall.SIGTERM)
+func OnInterrupt(cancel context.CancelCauseFunc) (undo func()) {
+	signals, stop := Listen(os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
 		defer stop()
 		select {
 		case <-signals:
-			cancel(errInterrupted)
+			cancel(ErrInterrupted)
 		case <-done:
 			return
 		}

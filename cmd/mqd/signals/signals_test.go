@@ -1,4 +1,4 @@
-package main
+package signals
 
 import (
 	"os"
@@ -34,7 +34,7 @@ func TestEqualSignalsInAMomentAreOne(t *testing.T) {
 }
 
 func TestSignalsArriveUntilListeningStops(t *testing.T) {
-	signals, stop := listen(syscall.SIGUSR1, syscall.SIGHUP)
+	signals, stop := Listen(syscall.SIGUSR1, syscall.SIGHUP)
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
