@@ -241,6 +241,8 @@ func TestARetryIsNotAnsweredBeforeItCanBeRead(t *testing.T) {
 	w := &idempotent{r: r, id: 7}
 	r.mustTry(p, w.batch(1))
 	r.change(p, ClassFlushed)
+	// A flush under way would hold back the write of the first one.
+	r.until("a journal at rest", func() bool { return !p.store.journal.InFlight() && p.store.journal.Backlog() == 0 })
 	written := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "journal-*"})
 	hold := r.w.Hold(sim.Filter{Ops: sim.Flushes, Path: "journal-*"})
 	b := w.batch(3)
