@@ -697,3 +697,35 @@ func TestConsumersThatCannotWorkAreRefused(t *testing.T) {
 	_, err = c.Consumer(Partitions("alerts", 1))
 	wantError(t, err, ErrUnknownPartition)
 }
+
+// A look at topics while a consumer is at work: the consumer asks for links with its lock
+// held, so nobody may wait for that lock while holding the client's.
+func TestALookAtTopicsDoesNotWaitForAConsumerWithTheClientHeld(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	c := dialFake(t, b)
+	co := openConsumer(t, c, Topics("alerts"))
+	ctx := testContext(t)
+	looked := make(chan struct{})
+	co.mu.Lock()
+	go func() {
+		defer close(looked)
+		c.refreshTopics(ctx)
+	}()
+	for range 50 {
+		time.Sleep(time.Millisecond) // the look gets to the consumer
+		linked := make(chan struct{})
+		go func() {
+			defer close(linked)
+			c.linkTo(0)
+		}()
+		select {
+		case <-linked:
+		case <-ctx.Done():
+			co.mu.Unlock()
+			t.Fatal("the client is held by a look that waits for a consumer")
+		}
+	}
+	co.mu.Unlock()
+	<-looked
+}

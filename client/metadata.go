@@ -110,12 +110,14 @@ func (c *Client) refreshTopics(ctx context.Context) {
 		producers = append(producers, p)
 	}
 	for co := range c.consumers {
+		consumers = append(consumers, co)
+	}
+	c.mu.Unlock() // a consumer asks for links with its own lock held
+	for _, co := range consumers {
 		for _, name := range co.names() {
 			names[name] = true
 		}
-		consumers = append(consumers, co)
 	}
-	c.mu.Unlock()
 	for name := range names {
 		t, err := c.lookup(ctx, name)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"testing"
@@ -239,7 +240,9 @@ func (w *world) wait(what string, holds func() bool) {
 	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
 			w.check()
-			w.t.Fatalf("seed %d, life %d: waited %v until %s; the broker said:\n%s", w.seed, w.life, patience, what, w.broker.LogTail())
+			var stacks strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // a strings.Builder takes everything
+			w.t.Fatalf("seed %d, life %d: waited %v until %s; the broker said:\n%s\ngoroutines:\n%s", w.seed, w.life, patience, what, w.broker.LogTail(), &stacks)
 		}
 	}
 }
