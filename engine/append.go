@@ -85,12 +85,8 @@ func (s *Store) Append(a *Append) error {
 		s.appendMemory(p, a, maxTimestamp)
 		return nil
 	}
-	need := journal.NeedFlushed
-	if p.class == ClassWritten {
-		need = journal.NeedWritten
-	}
 	s.pieces[0] = a.Batch
-	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], need, a.Urgent)
+	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], needs[p.class], a.Urgent)
 	if err != nil {
 		p.dropAfter(last)
 		return s.journalRefused(err)
@@ -104,6 +100,9 @@ func (s *Store) Append(a *Append) error {
 	}
 	return nil
 }
+
+// needs is what the journal must do before a batch of a class is acknowledged.
+var needs = [...]journal.Need{ClassMemory: journal.NeedWritten, ClassWritten: journal.NeedWritten, ClassFlushed: journal.NeedFlushed}
 
 // refuses checks what refuses an append for good.
 func (s *Store) refuses(p *Partition, a *Append) error {
@@ -129,6 +128,8 @@ func (s *Store) admit(p *Partition, a *Append) error {
 		return s.busy(tally.Disk)
 	case s.pendingFull() || p.class == ClassMemory && s.memoryFull():
 		return s.busy(tally.Pending)
+	case !p.before.Passed(s.journal):
+		return s.busy(tally.Reservation)
 	case !a.Urgent && s.slow():
 		return s.busy(tally.Slow)
 	}

@@ -9,7 +9,8 @@ type ConfigDone interface {
 //
 // Towards a weaker class it is in force at once, but appends wait for a checkpoint
 // that says so and reserves offsets: until then a start after a crash would not
-// know that offsets may have been shown that are lost.
+// know that offsets may have been shown that are lost. They also wait until all that
+// came under the old class is acknowledged, which they would overtake.
 //
 // Towards a stronger class there is a barrier. First everything that the journal
 // does not have goes to it; then appends go under the new class, behind it. When
@@ -83,6 +84,7 @@ func (s *Store) weaken(p *Partition, class Class) {
 	if class == p.class {
 		return
 	}
+	p.before.Raise(s.journal, p.newestLSN, needs[p.class])
 	p.class, p.shown = class, class
 	p.reserve, p.renew = 0, false
 	s.wantReservation(p)

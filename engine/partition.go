@@ -6,6 +6,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/indexing"
+	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/retention"
@@ -57,8 +58,9 @@ type Partition struct {
 	dir   string
 
 	class   Class
-	shown   Class         // the weakest class under which anything may have been shown that is not as durable as class wants
-	changes []classChange // of class, the oldest first
+	shown   Class           // the weakest class under which anything may have been shown that is not as durable as class wants
+	changes []classChange   // of class, the oldest first
+	before  journal.Barrier // of what came under a stronger class
 
 	inChanging bool // in the store's list of partitions with changes
 

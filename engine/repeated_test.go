@@ -272,6 +272,39 @@ func TestARetryIsNotAnsweredBeforeItCanBeRead(t *testing.T) {
 	}
 }
 
+// What is appended under a weaker class is not acknowledged before what came under the
+// stronger one: a producer that loses both sends again what it has heard nothing of, and
+// behind that there must be no hole.
+func TestAcksDoNotOvertakeAcrossAChangeToAWeakerClass(t *testing.T) {
+	for _, to := range []Class{ClassMemory, ClassWritten} {
+		r := newRig(t, rigOptions{method: journal.MethodWriteFlush})
+		id := r.topic(1, ClassFlushed)
+		p := r.part(id, 0)
+		w := &idempotent{r: r, id: 7}
+		r.mustTry(p, w.batch(1))
+		r.until("a journal at rest", func() bool { return !p.store.journal.InFlight() && p.store.journal.Backlog() == 0 })
+		hold := r.w.Hold(sim.Filter{Ops: sim.Flushes, Path: "journal-*"})
+		first, err := r.try(p, w.batch(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c configured
+		p.store.Configure(p, r.config(to), &c)
+		r.until("a reservation", func() bool { return p.reserve > p.next })
+		b := w.batch(2)
+		a := &produced{}
+		a.Part, a.Owner, a.Batch, a.Header = p, a, bytes.Clone(b), mustCheck(t, b)
+		if err := p.store.Append(&a.Append); err != ErrBusy || first.done {
+			t.Fatalf("class %v: %v, the first one done: %v", to, err, first.done)
+		}
+		hold.Release()
+		r.until("the first ack", func() bool { return first.done })
+		if second := r.mustTry(p, b); first.Class != ClassFlushed || second.Class != to || second.Base != 4 {
+			t.Fatalf("class %v: %+v, then %+v", to, first.Append, second.Append)
+		}
+	}
+}
+
 // A retry behind a change to class flushed is not answered before the barrier of the
 // change: what it repeats has only been in memory.
 func TestARetryBehindAChangeToAStrongerClassIsAsDurable(t *testing.T) {

@@ -26,22 +26,24 @@ func (v Verdict) String() string {
 
 // Check judges a batch by its header. h has a producer id; of a [Duplicate] the second
 // result is the batch as it was appended. Nothing changes but that a producer is
-// forgotten which has been silent for too long.
+// forgotten which has been silent for too long, and that a place where a producer may
+// begin is its own from then on.
 //
 // The rules are Kafka's. Sequence numbers count records and go from 2^31-1 to 0. A
 // producer that is not known may begin anywhere, a new epoch of a known one begins at
-// 0, and everything else follows what was there before. One rule more: behind a loss of
-// batches that had been acknowledged a producer goes on where it is.
+// 0, and everything else follows what was there before. Two rules more: behind a loss of
+// batches that had been acknowledged a producer goes on where it is; and where one may
+// begin anywhere, the first batch that is judged is awaited, if it is not appended then.
 func (t *Table) Check(l *Log, h *batch.Header, now int64) (Verdict, Batch) {
 	i := t.find(l, h.ProducerID)
 	if i == 0 {
-		return Fresh, Batch{}
+		return t.adopt(l, h, now)
 	}
 	e := t.entry(i)
 	switch {
 	case now-e.at > t.expiry:
 		t.remove(i)
-		return Fresh, Batch{}
+		return t.adopt(l, h, now)
 	case h.ProducerEpoch < e.epoch:
 		return Fenced, Batch{}
 	case h.ProducerEpoch > e.epoch:
@@ -50,7 +52,11 @@ func (t *Table) Check(l *Log, h *batch.Header, now int64) (Verdict, Batch) {
 		}
 		return Fresh, Batch{}
 	}
-	return e.follows(h)
+	verdict, was := e.follows(h)
+	if verdict == Fresh && e.jumps {
+		return t.adopt(l, h, now)
+	}
+	return verdict, was
 }
 
 // follows judges a batch of the entry's epoch.

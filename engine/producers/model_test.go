@@ -2,6 +2,7 @@ package producers
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -14,9 +15,28 @@ import (
 // naive is the table as one would write it down: all batches of every producer, in the
 // order in which they came.
 type naive struct {
-	limit  int
-	expiry int64
-	list   []*naiveProducer // the one silent for longest first
+	limit   int
+	expiry  int64
+	list    []*naiveProducer // the one silent for longest first
+	awaited map[[2]int64]naiveAwaited
+}
+
+// naiveAwaited is a batch that was judged where its producer could begin anywhere.
+type naiveAwaited struct {
+	at       int64
+	epoch    int16
+	sequence int32
+}
+
+// adopt is the verdict on a batch that may begin anywhere.
+func (m *naive) adopt(log int, h *batch.Header, now int64) (Verdict, Batch) {
+	key := [2]int64{int64(log), h.ProducerID}
+	a, ok := m.awaited[key]
+	if ok && now-a.at <= awaitedFor && a.epoch == h.ProducerEpoch && a.sequence != h.BaseSequence {
+		return OutOfOrder, Batch{}
+	}
+	m.awaited[key] = naiveAwaited{at: now, epoch: h.ProducerEpoch, sequence: h.BaseSequence}
+	return Fresh, Batch{}
 }
 
 type naiveProducer struct {
@@ -47,10 +67,10 @@ func (m *naive) check(log int, h *batch.Header, now int64) (Verdict, Batch) {
 	p := m.find(log, h.ProducerID)
 	switch {
 	case p == nil:
-		return Fresh, Batch{}
+		return m.adopt(log, h, now)
 	case now-p.at > m.expiry:
 		m.remove(p)
-		return Fresh, Batch{}
+		return m.adopt(log, h, now)
 	case h.ProducerEpoch < p.epoch:
 		return Fenced, Batch{}
 	case h.ProducerEpoch > p.epoch && h.BaseSequence == 0:
@@ -76,7 +96,9 @@ func (m *naive) check(log int, h *batch.Header, now int64) (Verdict, Batch) {
 		meant += all
 	}
 	switch {
-	case meant == end, meant > end && p.jumps:
+	case meant >= end && p.jumps:
+		return m.adopt(log, h, now)
+	case meant == end:
 		return Fresh, Batch{}
 	case meant < first:
 		return Forgotten, Batch{}
@@ -85,6 +107,7 @@ func (m *naive) check(log int, h *batch.Header, now int64) (Verdict, Batch) {
 }
 
 func (m *naive) add(log int, h *batch.Header, appendTime, now int64) {
+	delete(m.awaited, [2]int64{int64(log), h.ProducerID})
 	p := m.find(log, h.ProducerID)
 	if p == nil {
 		if len(m.list) == m.limit {
@@ -121,7 +144,7 @@ func (p *naiveProducer) newest() int64 { return p.batches[len(p.batches)-1].Appe
 func TestATableIsWhatOneWouldWriteDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 12).Draw(t, "limit")
-		m := &naive{limit: limit, expiry: int64(time.Second)}
+		m := &naive{limit: limit, expiry: int64(time.Second), awaited: map[[2]int64]naiveAwaited{}}
 		w := &modelled{t: t, table: New(limit, time.Second), model: m, next: map[[2]int64]int32{}}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			w.step()
@@ -146,10 +169,11 @@ func (w *modelled) step() {
 	log := rapid.IntRange(0, len(w.logs)-1).Draw(t, "log")
 	switch kind := rapid.IntRange(0, 20).Draw(t, "kind"); kind {
 	case 0:
-		w.now += int64(rapid.SampledFrom([]time.Duration{time.Millisecond, 500 * time.Millisecond, 2 * time.Second}).Draw(t, "time"))
+		w.now += int64(rapid.SampledFrom([]time.Duration{time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 3 * time.Minute}).Draw(t, "time"))
 	case 1:
 		w.table.Drop(&w.logs[log])
 		w.model.list = slices.DeleteFunc(w.model.list, func(p *naiveProducer) bool { return p.log == log })
+		maps.DeleteFunc(w.model.awaited, func(key [2]int64, _ naiveAwaited) bool { return key[0] == int64(log) })
 	case 2:
 		w.table.Lost(&w.logs[log])
 		for _, p := range w.model.list {
@@ -199,7 +223,7 @@ func (w *modelled) produce(log int) {
 	if got != want || was != wanted {
 		t.Fatalf("log %d, producer %d, epoch %d, sequence %d: %v %+v, want %v %+v", log, id, h.ProducerEpoch, h.BaseSequence, got, was, want, wanted)
 	}
-	if got != Fresh {
+	if got != Fresh || rapid.IntRange(0, 5).Draw(t, "room") == 0 {
 		return
 	}
 	w.table.Add(&w.logs[log], &h, w.now, w.now)
@@ -242,6 +266,7 @@ func (w *modelled) restart() {
 	}
 	slices.SortStableFunc(kept, func(a, b *naiveProducer) int { return cmp.Compare(a.newest(), b.newest()) })
 	w.table, w.model.list = table, kept
+	clear(w.model.awaited)
 }
 
 // agree compares what both have.

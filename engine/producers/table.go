@@ -54,6 +54,7 @@ type Table struct {
 	buckets []uint32 // power of two; lists by chain
 	logs    []*Log   // by number; 0 is none
 	unused  []uint32 // numbers of logs that have been dropped
+	awaited []awaited
 
 	oldest, youngest uint32 // by the time of their newest batch
 	unsorted         bool   // restored entries are not in order yet
@@ -118,7 +119,8 @@ type State struct {
 // New makes a table of at most limit producers, counted in each partition to which they
 // write; at least 1. expiry is how long a silent one is remembered.
 func New(limit int, expiry time.Duration) *Table {
-	return &Table{max: limit, expiry: int64(expiry), buckets: make([]uint32, firstBuckets), logs: make([]*Log, 1)}
+	return &Table{max: limit, expiry: int64(expiry), buckets: make([]uint32, firstBuckets), logs: make([]*Log, 1),
+		awaited: make([]awaited, 0, maxAwaited)}
 }
 
 // Len is the number of producers in all partitions.
@@ -149,10 +151,12 @@ func (t *Table) Add(l *Log, h *batch.Header, appendTime, now int64) {
 	e.batches[e.n] = Batch{Base: h.BaseOffset, AppendTime: appendTime, Sequence: h.BaseSequence, Count: h.LastOffsetDelta + 1}
 	e.n++
 	t.enterAge(i)
+	t.came(l, h.ProducerID)
 }
 
 // Drop forgets the producers of a partition.
 func (t *Table) Drop(l *Log) {
+	t.dropAwaited(l)
 	for l.first != 0 {
 		t.remove(l.first)
 	}

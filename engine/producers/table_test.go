@@ -139,3 +139,56 @@ func TestAWalkOutlivesWhatHappensBetweenItsSteps(t *testing.T) {
 		t.Fatalf("met %v, want 9 and 8", met)
 	}
 }
+
+// Of several batches on their way the first finds no room, where its producer could begin
+// anywhere: a new one, and one whose batches were lost. The next one does not take its
+// place.
+func TestTheFirstOfSeveralIsAwaited(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		var l Log
+		table := New(10, time.Hour)
+		header := func(seq int32) *batch.Header {
+			return &batch.Header{ProducerID: 7, BaseSequence: seq, LastOffsetDelta: 4}
+		}
+		if known {
+			table.Add(&l, header(0), 0, 0)
+			table.Lost(&l)
+		}
+		want := func(seq int32, now int64, want Verdict) {
+			t.Helper()
+			if got, _ := table.Check(&l, header(seq), now); got != want {
+				t.Fatalf("known %v, sequence %d: %v, want %v", known, seq, got, want)
+			}
+		}
+		want(20, 1, Fresh) // and there was no room
+		want(25, 2, OutOfOrder)
+		want(20, 3, Fresh)
+		want(30, 4+awaitedFor, Fresh) // who is silent that long has given up
+		want(20, 5+awaitedFor, OutOfOrder)
+		table.Add(&l, header(30), 0, 6+awaitedFor)
+		want(35, 7+awaitedFor, Fresh)
+		want(30, 7+awaitedFor, Duplicate)
+	}
+}
+
+// However many producers are refused, what is awaited has a bound, and the newest count.
+func TestWhatIsAwaitedHasABound(t *testing.T) {
+	var l Log
+	table := New(10, time.Hour)
+	for id := range int64(3 * maxAwaited) {
+		table.Check(&l, &batch.Header{ProducerID: id, BaseSequence: 5}, id)
+	}
+	if len(table.awaited) != maxAwaited {
+		t.Fatalf("%d are awaited", len(table.awaited))
+	}
+	if got, _ := table.Check(&l, &batch.Header{ProducerID: 3*maxAwaited - 1, BaseSequence: 6}, 1000); got != OutOfOrder {
+		t.Fatalf("the newest: %v", got)
+	}
+	if got, _ := table.Check(&l, &batch.Header{ProducerID: 0, BaseSequence: 6}, 1000); got != Fresh {
+		t.Fatalf("the oldest: %v", got)
+	}
+	table.Drop(&l)
+	if len(table.awaited) != 0 {
+		t.Fatal("the partition is gone")
+	}
+}
