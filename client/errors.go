@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mqd-broker/mqd/client/internal/lane"
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -27,7 +28,7 @@ var (
 
 	// ErrTooLarge: a record does not fit into any batch, or a batch is above
 	// the topic's limit. Nothing was written.
-	ErrTooLarge = errors.New("mqd: too large")
+	ErrTooLarge = lane.ErrTooLarge
 
 	// ErrDisconnected: there is no connection to the broker at the moment. The
 	// client goes on trying.
@@ -212,13 +213,4 @@ func refusal(op, topic string, partition int32, err error) *Error {
 		e.Code, e.Retriable = r.Code, r.Code.Retriable()
 	}
 	return e
-}
-
-// decodeError turns an error response into an Error.
-func decodeError(f *link.Frame, op, topic string, partition int32) (*Error, error) {
-	e, err := wire.DecodeErrorResponse(f.Body)
-	if err != nil {
-		return nil, err
-	}
-	return codeError(op, topic, partition, e.Code, e.Message), nil
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/mqd-broker/mqd/client/internal/lane"
 )
 
 // Option changes a [Client]; see the With functions.
@@ -131,7 +133,7 @@ func newProducerConfig(opts []ProducerOption) (producerConfig, error) {
 		return c, invalid("WithPartition and WithPartitioner exclude each other")
 	}
 	if c.idempotent {
-		c.window = min(c.window, idempotentWindow)
+		c.window = min(c.window, lane.Window)
 	}
 	c.bytes = min(c.bytes, c.max)
 	return c, nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/client/internal/lane"
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/client/internal/memory"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -16,17 +17,14 @@ import (
 // Producer appends records to one topic, for any number of goroutines. Records
 // of one goroutine to one partition keep their order.
 type Producer struct {
-	c        *Client
-	cfg      producerConfig
-	topic    topic
-	maxBatch int // bytes, of any batch that the broker takes
-	lanes    []*lane
-	sticky   atomic.Int32 // lane of records without a key
-	space    memory.Space
-	slab     slab
-	packers  memory.Packers
-	closed   atomic.Bool
-	done     chan struct{} // closed with it
+	c      *Client
+	cfg    producerConfig
+	topic  topic
+	lanes  []*lane.Lane
+	shared lane.Shared
+	sticky atomic.Int32 // lane of records without a key
+	closed atomic.Bool
+	done   chan struct{} // closed with it
 
 	mu       sync.Mutex
 	firstErr error // since the last Flush
@@ -53,28 +51,12 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 		return nil, codeError("produce", topicName, cfg.partition, wire.CodeUnknownPartition, "")
 	}
 	p := &Producer{c: c, cfg: cfg, topic: t, done: make(chan struct{})}
-	p.space.Limit, p.space.Gauge = int64(cfg.buffer), &c.counters.buffered
-	p.packers.Limit = 2 * cfg.buffer
-	c.mu.Lock()
-	p.maxBatch = min(c.maxBatch, c.maxFrame-memory.Room, batch.MaxSize)
-	c.mu.Unlock()
-	if p.maxBatch <= batch.HeaderSize {
-		return nil, opError("produce", topicName, -1, fmt.Errorf("%w: the broker takes batches of at most %d bytes", ErrProtocol, p.maxBatch))
+	if err := p.share(ctx); err != nil {
+		return nil, err
 	}
-	p.cfg.max = min(p.cfg.max, p.maxBatch)
-	p.packers.MaxBatch = p.maxBatch
-	var id wire.ProducerInitResponse
-	if cfg.idempotent {
-		if id, err = c.newProducerID(ctx, topicName); err != nil {
-			return nil, err
-		}
-	}
-	p.lanes = make([]*lane, len(t.shards))
+	p.lanes = make([]*lane.Lane, len(t.shards))
 	for i, shard := range t.shards {
-		ln := &lane{p: p, partition: int32(i), link: c.linkTo(shard)}
-		ln.id.Store(t.id)
-		ln.seq.on, ln.seq.id, ln.seq.epoch = cfg.idempotent, id.Producer, id.Epoch
-		p.lanes[i] = ln
+		p.lanes[i] = p.shared.New(t.id, int32(i), c.linkTo(shard))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,6 +65,45 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 	}
 	c.producers[p] = struct{}{}
 	return p, nil
+}
+
+// share sets up what the lanes have in common.
+func (p *Producer) share(ctx context.Context) error {
+	c, cfg, s := p.c, &p.cfg, &p.shared
+	c.mu.Lock()
+	s.MaxBatch = min(c.maxBatch, c.maxFrame-memory.Room, batch.MaxSize)
+	c.mu.Unlock()
+	if s.MaxBatch <= batch.HeaderSize {
+		return opError("produce", p.topic.name, -1, fmt.Errorf("%w: the broker takes batches of at most %d bytes", ErrProtocol, s.MaxBatch))
+	}
+	s.Host, s.Topic = (*laneHost)(p), p.topic.name
+	s.Messages, s.Bytes, s.Max, s.Window = cfg.messages, cfg.bytes, min(cfg.max, s.MaxBatch), cfg.window
+	s.Codec, s.MinClass, s.NoAck = cfg.codec, cfg.minClass, cfg.noAck
+	s.Timed = c.cfg.hooks.OnSend != nil
+	s.Space.Limit, s.Space.Gauge = int64(cfg.buffer), &c.counters.buffered
+	s.Packers.Limit, s.Packers.MaxBatch = 2*cfg.buffer, s.MaxBatch
+	if s.Idempotent = cfg.idempotent; !s.Idempotent {
+		return nil
+	}
+	var err error
+	s.Producer, err = c.newProducerID(ctx, p.topic.name)
+	return err
+}
+
+// newProducerID asks for an id for an idempotent producer.
+func (c *Client) newProducerID(ctx context.Context, topic string) (wire.ProducerInitResponse, error) {
+	body, err := do(ctx, c.control, callRead, topic, wire.OpProducerInit, wire.AppendProducerInitRequest)
+	if err != nil {
+		return wire.ProducerInitResponse{}, err
+	}
+	r, err := wire.DecodeProducerInitResponse(body)
+	switch {
+	case err != nil:
+		return r, opError(wire.OpProducerInit.String(), topic, -1, err)
+	case r.Code != wire.CodeNone:
+		return r, codeError(wire.OpProducerInit.String(), topic, -1, r.Code, r.Message)
+	}
+	return r, nil
 }
 
 // Partitions is the number of partitions of the topic.
@@ -95,15 +116,15 @@ func (p *Producer) Class() Class { return p.topic.class }
 // buffer. An error means that the record was not queued: ctx's own, [ErrClosed]
 // or [ErrTooLarge].
 func (p *Producer) Append(ctx context.Context, r Record) (Ticket, error) {
-	ln, t, kick, missing, err := p.tryAppend(&r, nil, sendDue)
+	ln, t, kick, missing, err := p.tryAppend(&r, nil, lane.SendDue)
 	if kick != nil {
 		kick.Kick()
 	}
 	if err == nil {
 		return t, nil
 	}
-	if errors.Is(err, errNoRoom) {
-		return p.appendSlow(ctx, ln, &r, missing, sendDue)
+	if errors.Is(err, lane.ErrNoRoom) {
+		return p.appendSlow(ctx, ln, &r, missing, lane.SendDue)
 	}
 	return Ticket{}, p.appendError(ln, err)
 }
@@ -111,14 +132,14 @@ func (p *Producer) Append(ctx context.Context, r Record) (Ticket, error) {
 // TryAppend is [Producer.Append] that never waits: without room in the buffer
 // the error is [ErrBufferFull] and nothing was queued.
 func (p *Producer) TryAppend(r Record) (Ticket, error) {
-	ln, t, kick, _, err := p.tryAppend(&r, nil, sendDue)
+	ln, t, kick, _, err := p.tryAppend(&r, nil, lane.SendDue)
 	if kick != nil {
 		kick.Kick()
 	}
 	switch {
 	case err == nil:
 		return t, nil
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, lane.ErrNoRoom):
 		return Ticket{}, ErrBufferFull
 	}
 	return Ticket{}, p.appendError(ln, err)
@@ -128,13 +149,13 @@ func (p *Producer) TryAppend(r Record) (Ticket, error) {
 // It goes out at once, together with whatever is queued. When ctx ends after
 // the record was queued the error is [ErrOutcomeUnknown].
 func (p *Producer) Send(ctx context.Context, r Record) (Position, error) {
-	ln, t, kick, missing, err := p.tryAppend(&r, nil, sendDue)
+	ln, t, kick, missing, err := p.tryAppend(&r, nil, lane.SendDue)
 	if kick != nil {
 		kick.Flush()
 	}
 	switch {
-	case errors.Is(err, errNoRoom):
-		if t, err = p.appendSlow(ctx, ln, &r, missing, sendDue); err != nil {
+	case errors.Is(err, lane.ErrNoRoom):
+		if t, err = p.appendSlow(ctx, ln, &r, missing, lane.SendDue); err != nil {
 			return Position{}, err
 		}
 	case err != nil:
@@ -144,7 +165,7 @@ func (p *Producer) Send(ctx context.Context, r Record) (Position, error) {
 }
 
 // tryAppend appends to a lane, by default the one that the record belongs to.
-func (p *Producer) tryAppend(r *Record, ln *lane, u urgency) (*lane, Ticket, *link.Link, int64, error) {
+func (p *Producer) tryAppend(r *Record, ln *lane.Lane, u lane.Urgency) (*lane.Lane, Ticket, *link.Link, int64, error) {
 	if ln == nil {
 		i := p.partitionOf(r.Key)
 		if uint(i) >= uint(len(p.lanes)) {
@@ -156,21 +177,21 @@ func (p *Producer) tryAppend(r *Record, ln *lane, u urgency) (*lane, Ticket, *li
 	if !r.Time.IsZero() {
 		br.Timestamp = r.Time.UnixMilli()
 	}
-	t, kick, missing, err := ln.append(&br, u)
-	return ln, t, kick, missing, err
+	at, kick, missing, err := ln.Append(&br, u)
+	return ln, Ticket{at.Batch, at.Index}, kick, missing, err
 }
 
 // appendSlow waits for room and tries again, on the same lane.
-func (p *Producer) appendSlow(ctx context.Context, ln *lane, r *Record, missing int64, u urgency) (Ticket, error) {
+func (p *Producer) appendSlow(ctx context.Context, ln *lane.Lane, r *Record, missing int64, u lane.Urgency) (Ticket, error) {
 	for {
-		if err := p.space.Wait(ctx, missing, p.done); err != nil {
+		if err := p.shared.Space.Wait(ctx, missing, p.done); err != nil {
 			return Ticket{}, p.appendError(ln, err)
 		}
 		_, t, kick, more, err := p.tryAppend(r, ln, u)
 		if kick != nil {
 			kick.Kick()
 		}
-		if !errors.Is(err, errNoRoom) {
+		if !errors.Is(err, lane.ErrNoRoom) {
 			if err != nil {
 				err = p.appendError(ln, err)
 			}
@@ -181,10 +202,10 @@ func (p *Producer) appendSlow(ctx context.Context, ln *lane, r *Record, missing 
 }
 
 // appendError is the error of a record that was not queued.
-func (p *Producer) appendError(ln *lane, err error) error {
+func (p *Producer) appendError(ln *lane.Lane, err error) error {
 	partition := int32(-1)
 	if ln != nil {
-		partition = ln.partition
+		partition = ln.Partition()
 	}
 	if errors.Is(err, batch.ErrTooLarge) && !errors.Is(err, ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrTooLarge, err)
@@ -206,41 +227,11 @@ func (p *Producer) partitionOf(key []byte) int32 {
 	return p.sticky.Load()
 }
 
-// turn moves records without a key on to the next lane when their batch on this
-// one is complete.
-func (p *Producer) turn(partition int32) {
-	next := partition + 1
-	if int(next) == len(p.lanes) {
-		next = 0
-	}
-	p.sticky.CompareAndSwap(partition, next)
-}
-
-// ended counts a batch that has come to its end.
-func (p *Producer) ended(b *sendBatch) {
-	n := &p.c.counters
-	switch {
-	case b.err == nil:
-		n.batchesAcked.Add(1)
-		n.recordsAcked.Add(uint64(b.count))
-		return
-	case errors.Is(b.err, ErrOutcomeUnknown):
-		n.batchesUnknown.Add(1)
-	default:
-		n.batchesFailed.Add(1)
-	}
-	p.mu.Lock()
-	if p.firstErr == nil {
-		p.firstErr = b.err
-	}
-	p.mu.Unlock()
-}
-
 // moved takes the new owners of the partitions.
 func (p *Producer) moved(t *topic) {
 	for i, ln := range p.lanes {
 		if i < len(t.shards) {
-			ln.moved(p.c.linkTo(t.shards[i]), t.id)
+			ln.Moved(p.c.linkTo(t.shards[i]), t.id)
 		}
 	}
 }
@@ -249,19 +240,19 @@ func (p *Producer) moved(t *topic) {
 // end, or ctx does. The error is ctx's, or that of the first batch that failed
 // since the last Flush.
 func (p *Producer) Flush(ctx context.Context) error {
-	var pending []*sendBatch
+	var pending []*lane.Batch
 	for _, ln := range p.lanes {
-		some, kick := ln.push()
+		some, kick := ln.Push()
 		pending = append(pending, some...)
 		if kick != nil {
 			kick.Kick()
 		}
 	}
 	for _, b := range pending {
-		if b.resolved.Load() {
+		if b.Resolved() {
 			continue
 		}
-		if err := b.wait(ctx); err != nil {
+		if err := waitFor(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -287,10 +278,11 @@ func (p *Producer) end(ctx context.Context) error {
 	if p.closed.Swap(true) {
 		return nil
 	}
+	p.shared.Close()
 	close(p.done)
 	err := p.Flush(ctx)
 	for _, ln := range p.lanes {
-		ln.abandon(ErrClosed)
+		ln.Abandon(ErrClosed)
 	}
 	p.c.mu.Lock()
 	delete(p.c.producers, p)

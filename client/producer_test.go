@@ -274,7 +274,7 @@ func TestCloseEndsAnAppendThatWaitsForRoom(t *testing.T) {
 		waits <- err
 	}()
 	eventually(t, "the append waits", func() bool {
-		return p.space.Waiting()
+		return p.shared.Space.Waiting()
 	})
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

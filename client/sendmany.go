@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/mqd-broker/mqd/client/internal/lane"
 )
 
 // BatchError says which records of a [Producer.SendBatch] failed.
@@ -50,10 +52,10 @@ func (p *Producer) SendBatch(ctx context.Context, rs []Record) ([]Position, erro
 		failed.Errors[i] = err
 		failed.Failed++
 	}
-	var keyless *lane
-	touched := map[*lane]struct{}{}
+	var keyless *lane.Lane
+	touched := map[*lane.Lane]struct{}{}
 	for i := range rs {
-		var ln *lane
+		var ln *lane.Lane
 		if rs[i].Key == nil {
 			ln = keyless
 		}
@@ -87,15 +89,15 @@ func (p *Producer) SendBatch(ctx context.Context, rs []Record) ([]Position, erro
 }
 
 // appendPart queues one record of many and holds its batch open.
-func (p *Producer) appendPart(ctx context.Context, r *Record, ln *lane, touched map[*lane]struct{}) (*lane, Ticket, error) {
-	ln, t, kick, missing, err := p.tryAppend(r, ln, sendLater)
+func (p *Producer) appendPart(ctx context.Context, r *Record, ln *lane.Lane, touched map[*lane.Lane]struct{}) (*lane.Lane, Ticket, error) {
+	ln, t, kick, missing, err := p.tryAppend(r, ln, lane.SendLater)
 	if kick != nil {
 		kick.Kick()
 	}
-	if errors.Is(err, errNoRoom) {
+	if errors.Is(err, lane.ErrNoRoom) {
 		// The records before must leave, or there will never be room.
 		p.sendHeld(touched)
-		t, err = p.appendSlow(ctx, ln, r, missing, sendLater)
+		t, err = p.appendSlow(ctx, ln, r, missing, lane.SendLater)
 		return ln, t, err
 	}
 	if err != nil {
@@ -105,12 +107,9 @@ func (p *Producer) appendPart(ctx context.Context, r *Record, ln *lane, touched 
 }
 
 // sendHeld lets the lanes send what was held open.
-func (p *Producer) sendHeld(lanes map[*lane]struct{}) {
+func (p *Producer) sendHeld(lanes map[*lane.Lane]struct{}) {
 	for ln := range lanes {
-		ln.mu.Lock()
-		kick := ln.dispatch(sendDue)
-		ln.unlock()
-		if kick != nil {
+		if kick := ln.Send(); kick != nil {
 			kick.Flush()
 		}
 	}

@@ -49,8 +49,9 @@ var Table = []Package{
 	// because its tests run a whole broker in the process.
 	{Path: "client", Rank: 85},
 	{Path: "client/internal/admin", Rank: 84},
-	{Path: "client/internal/link", Rank: 83},
-	{Path: "client/internal/memory", Rank: 84},
+	{Path: "client/internal/link", Rank: 82},
+	{Path: "client/internal/lane", Rank: 84},
+	{Path: "client/internal/memory", Rank: 83},
 	{Path: "client/internal/settings", Rank: 83},
 	{Path: "client/internal/unpack", Rank: 84},
 	{Path: "client/internal/member", Rank: 84},

@@ -1,7 +1,6 @@
-package client
+package lane
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// idempotentWindow is how many batches of a producer a broker knows in each partition.
-const idempotentWindow = 5
+// Window is how many batches of an idempotent producer a broker knows in each partition.
+const Window = 5
 
 // The pause before batches are sent again that the broker has refused for the moment.
 const (
@@ -38,29 +37,13 @@ type sequence struct {
 	on      bool
 	id      int64
 	epoch   int16
-	next    int32        // number of the next record
-	flight  []*sendBatch // handed to a link and not answered for good, in order
-	busy    int          // answers and completions of writes that are to come
-	again   bool         // the flight has to be sent again when there are none
-	attempt int          // refusals one after another
-	resting bool         // before the next attempt
-	ended   bool         // nothing is sent again any more
-}
-
-// newProducerID asks for an id for an idempotent producer.
-func (c *Client) newProducerID(ctx context.Context, topic string) (wire.ProducerInitResponse, error) {
-	body, err := do(ctx, c.control, callRead, topic, wire.OpProducerInit, wire.AppendProducerInitRequest)
-	if err != nil {
-		return wire.ProducerInitResponse{}, err
-	}
-	r, err := wire.DecodeProducerInitResponse(body)
-	switch {
-	case err != nil:
-		return r, opError(wire.OpProducerInit.String(), topic, -1, err)
-	case r.Code != wire.CodeNone:
-		return r, codeError(wire.OpProducerInit.String(), topic, -1, r.Code, r.Message)
-	}
-	return r, nil
+	next    int32    // number of the next record
+	flight  []*Batch // handed to a link and not answered for good, in order
+	busy    int      // answers and completions of writes that are to come
+	again   bool     // the flight has to be sent again when there are none
+	attempt int      // refusals one after another
+	resting bool     // before the next attempt
+	ended   bool     // nothing is sent again any more
 }
 
 // place is where a batch stands among those of its producer.
@@ -70,13 +53,13 @@ type place struct {
 }
 
 // number gives a batch its place.
-func (s *sequence) number(b *sendBatch) {
+func (s *sequence) number(b *Batch) {
 	b.place = place{s.epoch, s.next}
 	s.next = (s.next + b.count) & math.MaxInt32
 }
 
 // handOver hands a batch to a link, which writes it with the place that it has now.
-func (s *sequence) handOver(l *link.Link, b *sendBatch) bool {
+func (s *sequence) handOver(l *link.Link, b *Batch) bool {
 	b.restamp = b.pack.Frame != nil && b.place != b.coded
 	b.coded = b.place
 	if !l.Enqueue(b) {
@@ -89,7 +72,7 @@ func (s *sequence) handOver(l *link.Link, b *sendBatch) bool {
 
 // drop takes a batch out of the flight. Without it those behind it have a hole before
 // them, unless it is there.
-func (s *sequence) drop(b *sendBatch, there bool) {
+func (s *sequence) drop(b *Batch, there bool) {
 	i := slices.Index(s.flight, b)
 	s.flight = slices.Delete(s.flight, i, i+1)
 	if there || s.epoch == math.MaxInt16 {
@@ -104,7 +87,7 @@ func (s *sequence) drop(b *sendBatch, there bool) {
 }
 
 // written notes that a batch's frame is not needed for the present attempt any more.
-func (ln *lane) written(b *sendBatch) {
+func (ln *Lane) written(b *Batch) {
 	ln.mu.Lock()
 	ln.seq.busy--
 	b.writing, b.wasSent = false, true
@@ -120,7 +103,7 @@ func (ln *lane) written(b *sendBatch) {
 
 // answered takes the broker's answer to a batch. It reports true when the batch will be
 // sent again, so that it has no outcome yet.
-func (ln *lane) answered(cur *link.Link, b *sendBatch, code wire.Code) bool {
+func (ln *Lane) answered(cur *link.Link, b *Batch, code wire.Code) bool {
 	ln.mu.Lock()
 	s := &ln.seq
 	s.busy--
@@ -148,14 +131,14 @@ func (ln *lane) answered(cur *link.Link, b *sendBatch, code wire.Code) bool {
 
 // failed takes a batch back that a link could not bring to an end. It reports whether the
 // batch will be sent again, and whether the broker may have it.
-func (ln *lane) failed(b *sendBatch, err error, sent bool) (repeat, maybe bool) {
+func (ln *Lane) failed(b *Batch, err error, sent bool) (repeat, maybe bool) {
 	ln.mu.Lock()
 	s := &ln.seq
 	if s.busy--; !sent {
 		s.busy--
 	}
 	b.out, b.writing = false, false
-	repeat = errors.Is(err, ErrDisconnected) && !s.ended
+	repeat = errors.Is(err, link.ErrDisconnected) && !s.ended
 	if repeat {
 		s.again = true
 		for _, o := range s.flight { // they would come before this one
@@ -178,7 +161,7 @@ func (ln *lane) failed(b *sendBatch, err error, sent bool) (repeat, maybe bool) 
 
 // end gives the memory of a batch back that is not sent again, now or when it has been
 // written. The lane's lock is held.
-func (b *sendBatch) end() {
+func (b *Batch) end() {
 	if b.final = b.writing; !b.writing {
 		b.release()
 	}
@@ -187,7 +170,7 @@ func (b *sendBatch) end() {
 // resend sends the flight again, if it has to be and nothing is on the way any more. Of two
 // epochs the older goes first, alone. It returns the link if that has work. The lock is
 // held.
-func (ln *lane) resend() *link.Link {
+func (ln *Lane) resend() *link.Link {
 	s := &ln.seq
 	if !s.again || s.busy > 0 || s.resting || s.ended {
 		return nil
@@ -203,19 +186,19 @@ func (ln *lane) resend() *link.Link {
 	n := 0
 	for n < len(s.flight) && s.flight[n].place.epoch == s.flight[0].place.epoch {
 		if !s.handOver(ln.link, s.flight[n]) {
-			ln.giveUp(ErrClosed)
+			ln.giveUp(link.ErrClosed)
 			return nil
 		}
 		n++
 	}
 	if s.again = n < len(s.flight); !s.again && n == 0 {
-		return ln.dispatch(sendDue)
+		return ln.dispatch(SendDue)
 	}
 	return ln.link
 }
 
 // rested ends the pause before another attempt.
-func (ln *lane) rested() {
+func (ln *Lane) rested() {
 	ln.mu.Lock()
 	attempt := ln.seq.attempt
 	ln.seq.resting, ln.seq.attempt = false, 0
@@ -229,17 +212,15 @@ func (ln *lane) rested() {
 
 // giveUp sends nothing again: what waits for that has an outcome now. What is on its way
 // gets it from its answer. The lock is held.
-func (ln *lane) giveUp(err error) {
+func (ln *Lane) giveUp(err error) {
 	s := &ln.seq
 	s.ended = true
-	s.flight = slices.DeleteFunc(s.flight, func(b *sendBatch) bool {
+	s.flight = slices.DeleteFunc(s.flight, func(b *Batch) bool {
 		if b.out {
 			return false
 		}
-		e := opError("produce", ln.p.topic.name, ln.partition, err)
-		e.OutcomeUnknown = b.wasSent
 		b.end()
-		b.settle(outcome{base: -1, err: e})
+		b.outcome = Outcome{Base: -1, Err: ln.p.Host.Failed(ln.partition, err, b.wasSent)}
 		ln.unsent = append(ln.unsent, b)
 		ln.inflight--
 		return true
@@ -247,7 +228,7 @@ func (ln *lane) giveUp(err error) {
 }
 
 // stampPlace gives a frame that has been encoded before the place of the attempt to come.
-func (b *sendBatch) stampPlace(frame []byte) {
+func (b *Batch) stampPlace(frame []byte) {
 	if b.restamp {
 		batch.StampProducer(frame[memory.Room:], b.lane.seq.id, b.coded.epoch, b.coded.sequence)
 	}

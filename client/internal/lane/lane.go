@@ -1,4 +1,7 @@
-package client
+// Package lane is how a producer's records reach the partitions of a topic: for each
+// partition a lane, in which batches form, leave in order, and come to their outcomes.
+// What the outcomes mean to the application is package client's.
+package lane
 
 import (
 	"errors"
@@ -14,7 +17,22 @@ import (
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// lane is a producer's way to one partition, and where batches form.
+// What a record and a header may need beyond the smallest record and their
+// bytes, for their varints.
+const (
+	recordSlack = 32
+	headerSlack = 10
+)
+
+var (
+	// ErrNoRoom: the producer's memory is all in use.
+	ErrNoRoom = errors.New("no room")
+
+	// ErrTooLarge: a record fits into no batch. Package client passes it on.
+	ErrTooLarge = errors.New("mqd: too large")
+)
+
+// Lane is a producer's way to one partition, and where batches form.
 //
 // Nothing ever waits for company. With nothing in flight a record goes at once,
 // alone if need be. While batches are in flight, the open batch fills; it goes
@@ -23,19 +41,19 @@ import (
 // and full ones queue behind each other: that is the pressure under which
 // batches get large. Batches leave in the order in which they were opened, over
 // one link, so the partition keeps the order of the appends.
-type lane struct {
-	p         *Producer
+type Lane struct {
+	p         *Shared
 	partition int32
 	id        atomicTopicID
 
 	mu         sync.Mutex
 	link       *link.Link
 	next       *link.Link // to change to when nothing is in flight; nil: stay
-	open       *sendBatch
-	backlog    []*sendBatch // full, behind those in flight
+	open       *Batch
+	backlog    []*Batch // full, behind those in flight
 	inflight   int
-	unresolved []*sendBatch // all of the above, in order
-	unsent     []*sendBatch // have an outcome and wait for unlock to end them
+	unresolved []*Batch // all of the above, in order
+	unsent     []*Batch // have an outcome and wait for unlock to end them
 	seq        sequence
 }
 
@@ -45,37 +63,42 @@ type atomicTopicID struct{ p atomic.Pointer[wire.TopicID] }
 func (a *atomicTopicID) Load() wire.TopicID    { return *a.p.Load() }
 func (a *atomicTopicID) Store(id wire.TopicID) { a.p.Store(&id) }
 
-// outcome is how a batch ended.
-type outcome struct {
-	base       int64
-	appendTime int64
-	class      Class
-	err        error
+// Outcome is how a batch ended: the offset of its first record, -1 without one, when by
+// the broker's clock it was appended, in nanoseconds since 1970, and the class that it
+// has reached; or an error.
+type Outcome struct {
+	Base       int64
+	AppendTime int64
+	Class      wire.Class
+	Err        error
 }
 
-// urgency says what an append does about sending.
-type urgency uint8
+// Receipt says where in a batch a record is.
+type Receipt struct {
+	Batch *Batch
+	Index int32
+}
+
+// Urgency says what an append does about sending.
+type Urgency uint8
 
 const (
-	// sendDue sends what the lane's rule lets go.
-	sendDue urgency = iota
-	// sendLater leaves the open batch open: more of the same call follows.
-	sendLater
+	// SendDue sends what the lane's rule lets go.
+	SendDue Urgency = iota
+	// SendLater leaves the open batch open: more of the same call follows.
+	SendLater
 )
 
-// errNoRoom is how append says that the producer's buffer is full.
-var errNoRoom = errors.New("no room")
-
-// append adds a record to the open batch. The error is [errNoRoom], with the
+// Append adds a record to the open batch. The error is [ErrNoRoom], with the
 // bytes that are missing, or final. kick is the link that has work to do, nil
 // if none; the caller wakes it after the lock is gone. A record without a
 // timestamp gets that of its batch.
-func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, missing int64, err error) {
+func (ln *Lane) Append(r *batch.Record, u Urgency) (t Receipt, kick *link.Link, missing int64, err error) {
 	p := ln.p
 	ln.mu.Lock()
 	defer ln.unlock()
 	if p.closed.Load() {
-		return Ticket{}, nil, 0, ErrClosed
+		return Receipt{}, nil, 0, link.ErrClosed
 	}
 	untimed := r.Timestamp == batch.NoTimestamp
 	size := 0
@@ -83,7 +106,7 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 		if untimed {
 			r.Timestamp = b.stamp
 		}
-		if size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r); size > p.cfg.max {
+		if size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r); size > p.Max {
 			ln.shut()
 			kick = ln.dispatch(u)
 		}
@@ -91,7 +114,7 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 	b := ln.open
 	if b == nil {
 		if b, missing, err = ln.begin(r); err != nil {
-			return Ticket{}, kick, missing, err
+			return Receipt{}, kick, missing, err
 		}
 		if untimed {
 			r.Timestamp = b.stamp
@@ -100,8 +123,8 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 	}
 	k := b.pack
 	if want := memory.ChargeFor(size); want > k.Charged {
-		if !p.space.Take(want - k.Charged) {
-			return Ticket{}, kick, want - k.Charged, errNoRoom
+		if !p.Space.Take(want - k.Charged) {
+			return Receipt{}, kick, want - k.Charged, ErrNoRoom
 		}
 		k.Charged = want
 	}
@@ -109,13 +132,13 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 		if ln.open == nil {
 			b.release()
 		}
-		return Ticket{}, kick, 0, err
+		return Receipt{}, kick, 0, err
 	}
 	if ln.open == nil {
 		ln.open = b
 		ln.unresolved = append(ln.unresolved, b)
 	}
-	t = Ticket{b: b, index: b.count}
+	t = Receipt{b, b.count}
 	b.count++
 	if l := ln.dispatch(u); l != nil {
 		kick = l
@@ -123,9 +146,9 @@ func (ln *lane) append(r *batch.Record, u urgency) (t Ticket, kick *link.Link, m
 	return t, kick, 0, nil
 }
 
-// begin makes a batch that has room for r. The error is [errNoRoom], with the
+// begin makes a batch that has room for r. The error is [ErrNoRoom], with the
 // bytes that are missing, or that r fits nowhere.
-func (ln *lane) begin(r *batch.Record) (*sendBatch, int64, error) {
+func (ln *Lane) begin(r *batch.Record) (*Batch, int64, error) {
 	p := ln.p
 	least := batch.HeaderSize + batch.MinRecordSize + len(r.Key) + len(r.Value)
 	most := least + recordSlack
@@ -134,54 +157,47 @@ func (ln *lane) begin(r *batch.Record) (*sendBatch, int64, error) {
 	}
 	charge := memory.ChargeFor(most)
 	switch {
-	case least > p.maxBatch:
-		return nil, 0, fmt.Errorf("%w: a batch of at least %d bytes, the limit is %d", ErrTooLarge, least, p.maxBatch)
-	case charge > p.space.Limit:
-		return nil, 0, fmt.Errorf("%w: a batch needs %d bytes, the buffer has %d", ErrTooLarge, charge, p.space.Limit)
-	case !p.space.Take(charge):
-		return nil, charge, errNoRoom
+	case least > p.MaxBatch:
+		return nil, 0, fmt.Errorf("%w: a batch of at least %d bytes, the limit is %d", ErrTooLarge, least, p.MaxBatch)
+	case charge > p.Space.Limit:
+		return nil, 0, fmt.Errorf("%w: a batch needs %d bytes, the buffer has %d", ErrTooLarge, charge, p.Space.Limit)
+	case !p.Space.Take(charge):
+		return nil, charge, ErrNoRoom
 	}
 	now := time.Now()
 	ld := memory.Relaxed
-	if ln.inflight >= p.cfg.window {
+	if ln.inflight >= p.Window {
 		ld = memory.Pressed
 	}
 	b := p.slab.next()
-	b.lane, b.base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.packers.Get(ld)
+	b.lane, b.outcome.Base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.Packers.Get(ld)
 	b.pack.Charged = charge
-	if p.c.cfg.hooks.OnSend != nil {
+	if p.Timed {
 		b.opened = now
 	}
 	return b, 0, nil
 }
 
-// What a record and a header may need beyond the smallest record and their
-// bytes, for their varints.
-const (
-	recordSlack = 32
-	headerSlack = 10
-)
-
 // due reports whether the open batch goes now.
-func (ln *lane) due(u urgency) bool {
+func (ln *Lane) due(u Urgency) bool {
 	b := ln.open
-	if b == nil || u == sendLater {
+	if b == nil || u == SendLater {
 		return false
 	}
-	return ln.inflight == 0 || int(b.count) >= ln.p.cfg.messages || b.pack.Builder.Size() >= ln.p.cfg.bytes
+	return ln.inflight == 0 || int(b.count) >= ln.p.Messages || b.pack.Builder.Size() >= ln.p.Bytes
 }
 
 // shut ends the open batch and puts it behind the others.
-func (ln *lane) shut() {
+func (ln *Lane) shut() {
 	ln.backlog = append(ln.backlog, ln.open)
 	ln.open = nil
-	ln.p.turn(ln.partition)
+	ln.p.Host.Turn(ln.partition)
 }
 
 // dispatch hands batches to the link while more may be in flight. It returns
 // the link if that has work now. The lock is held.
-func (ln *lane) dispatch(u urgency) (kick *link.Link) {
-	for ln.inflight < ln.p.cfg.window && !ln.seq.again {
+func (ln *Lane) dispatch(u Urgency) (kick *link.Link) {
+	for ln.inflight < ln.p.Window && !ln.seq.again {
 		if len(ln.backlog) == 0 {
 			if !ln.due(u) {
 				return kick
@@ -194,7 +210,7 @@ func (ln *lane) dispatch(u urgency) (kick *link.Link) {
 			ln.link, ln.next = ln.next, nil
 		}
 		if !ln.handOver(b) {
-			ln.refuse(b, ErrClosed)
+			ln.refuse(b, link.ErrClosed)
 			continue
 		}
 		ln.inflight++
@@ -204,7 +220,7 @@ func (ln *lane) dispatch(u urgency) (kick *link.Link) {
 }
 
 // handOver hands a batch to the link for the first time. The lock is held.
-func (ln *lane) handOver(b *sendBatch) bool {
+func (ln *Lane) handOver(b *Batch) bool {
 	s := &ln.seq
 	if !s.on {
 		return ln.link.Enqueue(b)
@@ -219,44 +235,35 @@ func (ln *lane) handOver(b *sendBatch) bool {
 
 // resolve ends a batch that was handed to the link and lets the next ones go.
 // cur is the link on whose reader this happens, which sends by itself; else nil.
-func (ln *lane) resolve(cur *link.Link, b *sendBatch, out outcome) {
-	b.settle(out)
-	ln.tell(b)
+func (ln *Lane) resolve(cur *link.Link, b *Batch, out Outcome) {
+	b.outcome = out
+	ln.p.Host.Tell(b)
 	ln.mu.Lock()
 	ln.inflight--
 	ln.end(b)
-	kick := ln.dispatch(sendDue)
+	kick := ln.dispatch(SendDue)
 	ln.unlock()
 	if kick != nil && kick != cur {
 		kick.Kick()
 	}
 }
 
-// tell calls the hook for a batch that has its outcome. Nobody has been woken for
-// the batch yet, so whoever waited for it finds the hook's work done. No lock is
-// held.
-func (ln *lane) tell(b *sendBatch) {
-	if h := ln.p.c.cfg.hooks.OnSend; h != nil {
-		h(b.sendInfo())
-	}
-}
-
 // refuse gives a batch that no link takes its outcome. unlock ends it. The lock is
 // held.
-func (ln *lane) refuse(b *sendBatch, err error) {
+func (ln *Lane) refuse(b *Batch, err error) {
 	b.release()
-	b.settle(outcome{base: -1, err: opError("produce", ln.p.topic.name, ln.partition, err)})
+	b.outcome = Outcome{Base: -1, Err: ln.p.Host.Failed(ln.partition, err, false)}
 	ln.unsent = append(ln.unsent, b)
 }
 
 // unlock unlocks the lane and ends what was refused under the lock: a hook may call
 // the producer, so it is not called with the lock held.
-func (ln *lane) unlock() {
+func (ln *Lane) unlock() {
 	unsent := ln.unsent
 	ln.unsent = nil
 	ln.mu.Unlock()
 	for _, b := range unsent {
-		ln.tell(b)
+		ln.p.Host.Tell(b)
 		ln.mu.Lock()
 		ln.end(b)
 		ln.mu.Unlock()
@@ -265,8 +272,8 @@ func (ln *lane) unlock() {
 
 // end wakes who waits for a batch that has its outcome, and counts it before. The
 // lock is held.
-func (ln *lane) end(b *sendBatch) {
-	ln.p.ended(b)
+func (ln *Lane) end(b *Batch) {
+	ln.p.Host.Ended(b)
 	if i := slices.Index(ln.unresolved, b); i >= 0 {
 		ln.unresolved = slices.Delete(ln.unresolved, i, i+1)
 	}
@@ -274,20 +281,20 @@ func (ln *lane) end(b *sendBatch) {
 	b.wakeAll()
 }
 
-// push sends what is open as far as the window allows, and returns all batches
+// Push sends what is open as far as the window allows, and returns all batches
 // that are not resolved yet.
-func (ln *lane) push() (pending []*sendBatch, kick *link.Link) {
+func (ln *Lane) Push() (pending []*Batch, kick *link.Link) {
 	ln.mu.Lock()
 	defer ln.unlock()
 	if ln.open != nil {
 		ln.shut()
 	}
-	kick = ln.dispatch(sendDue)
+	kick = ln.dispatch(SendDue)
 	return slices.Clone(ln.unresolved), kick
 }
 
-// abandon fails what was never handed to the link.
-func (ln *lane) abandon(err error) {
+// Abandon fails what was never handed to the link.
+func (ln *Lane) Abandon(err error) {
 	ln.mu.Lock()
 	defer ln.unlock()
 	if ln.open != nil {
@@ -301,8 +308,8 @@ func (ln *lane) abandon(err error) {
 	ln.giveUp(err)
 }
 
-// moved takes the partition's new owner and its topic's id.
-func (ln *lane) moved(to *link.Link, id wire.TopicID) {
+// Moved takes the partition's new owner and its topic's id.
+func (ln *Lane) Moved(to *link.Link, id wire.TopicID) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	if ln.id.Load() != id {
@@ -312,4 +319,22 @@ func (ln *lane) moved(to *link.Link, id wire.TopicID) {
 	if to != ln.link {
 		ln.next = to
 	}
+}
+
+// Send sends what an append has held back, as far as that is due. It returns the link that
+// has work then.
+func (ln *Lane) Send() *link.Link {
+	ln.mu.Lock()
+	defer ln.unlock()
+	return ln.dispatch(SendDue)
+}
+
+// Partition is where the lane leads.
+func (ln *Lane) Partition() int32 { return ln.partition }
+
+// Route is the link in use, and the one to change to when nothing is in flight, if any.
+func (ln *Lane) Route() (now, next *link.Link) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.link, ln.next
 }
