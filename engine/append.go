@@ -67,7 +67,7 @@ func (s *Store) Append(a *Append) error {
 	}
 	n := len(a.Batch)
 	a.Header.BaseOffset = p.next
-	if p.active == nil || p.cfg.MustRoll(p.active.base, p.active.size, int64(n), &a.Header) {
+	if p.active == nil || p.cfg.MustRoll(p.active.base, p.active.Size, int64(n), &a.Header) {
 		p.addSegment(p.next)
 	}
 	last, ok := p.room(n, a.Urgent)
@@ -88,13 +88,13 @@ func (s *Store) Append(a *Append) error {
 	s.pieces[0] = a.Batch
 	lsn, err := s.journalBatch(p, a.Base, s.pieces[:1], needs[p.class], a.Urgent)
 	if err != nil {
-		p.dropAfter(last)
+		p.mem.DropAfter(last)
 		return s.journalRefused(err)
 	}
 	s.slowDown(n)
 	s.copyIn(p, a, maxTimestamp)
 	s.markDirty(p, lsn)
-	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.size, endOffset: p.next, req: a, class: p.class})
+	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class})
 	if p.class == ClassWritten {
 		s.noteUnflushed(p, lsn, int64(n))
 	}
@@ -124,7 +124,7 @@ func (s *Store) refuses(p *Partition, a *Append) error {
 // admit checks what can make an append wait, before anything is touched.
 func (s *Store) admit(p *Partition, a *Append) error {
 	switch {
-	case !a.Urgent && (s.opts.Ballast.Missing() || s.noSpace.Is(s.loop.Now()) && s.opts.Ballast.Spent(s.chunks.unwritten())):
+	case !a.Urgent && (s.opts.Ballast.Missing() || s.noSpace.Is(s.loop.Now()) && s.opts.Ballast.Spent(s.chunks.Unwritten())):
 		return s.busy(tally.Disk)
 	case s.pendingFull() || p.class == ClassMemory && s.memoryFull():
 		return s.busy(tally.Pending)
@@ -147,8 +147,8 @@ func (s *Store) admit(p *Partition, a *Append) error {
 
 // copyIn puts a stamped batch into the partition's memory and index.
 func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
-	at := p.copyIn(a.Batch)
 	seg := p.active
+	at := p.mem.CopyIn(&seg.Segment, a.Batch, p.next, s.loop.Now())
 	s.indexed.Set(at, &a.Header)
 	s.indexed.BaseOffset, s.indexed.LastOffset = a.Base, a.Base+int64(a.Header.LastOffsetDelta)
 	s.indexed.MaxTimestamp, s.indexed.AppendTime = maxTimestamp, a.AppendTime

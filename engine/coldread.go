@@ -106,7 +106,7 @@ func (c *coldRead) index() {
 		c.s.indexes.Load(seg, c)
 		return
 	}
-	where := pick.Around(x.Damage, offset, e.Pos, seg.written)
+	where := pick.Around(x.Damage, offset, e.Pos, seg.InFile)
 	if where.Inside != nil && !c.verified && x.MayPass(c.s.loop.Now()) {
 		c.suspect(errUnread)
 		return
@@ -171,7 +171,7 @@ func (c *coldRead) Complete(op *aio.Op) {
 // segment that has been damaged has none that could be trusted.
 func (c *coldRead) check(have []byte) error {
 	seg := c.seg
-	if short := min(int64(len(c.data.Buf)), seg.written-c.at) - int64(len(have)); short > 0 {
+	if short := min(int64(len(c.data.Buf)), seg.InFile-c.at) - int64(len(have)); short > 0 {
 		return fmt.Errorf("%s: %w: %d bytes are missing at %d", c.r.Part.logPath(seg), ErrCorrupt, short, c.at)
 	}
 	if !seg.index.HasRegions() {
@@ -246,7 +246,7 @@ func (seg *segfile) Sealed() bool { return seg.sealed }
 func (seg *segfile) Read() bool   { return seg.reads > 0 }
 
 // Written is the number of bytes in the file.
-func (seg *segfile) Written() int64 { return seg.written }
+func (seg *segfile) Written() int64 { return seg.InFile }
 
 // Log describes the segment to a job. The chain is a copy, because the job reads it on
 // another thread. Batches may be larger than the limit of today: they were appended under

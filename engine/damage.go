@@ -28,9 +28,9 @@ func (c *coldRead) suspect(cause error) {
 func (c *coldRead) probe(cause error) bool {
 	far := int64(0)
 	if c.at == 0 {
-		far = c.seg.written &^ (aio.BlockSize - 1)
+		far = c.seg.InFile &^ (aio.BlockSize - 1)
 	}
-	if far == c.at || far >= c.seg.written {
+	if far == c.at || far >= c.seg.InFile {
 		return false
 	}
 	c.probing = cause
@@ -84,11 +84,8 @@ func (s *Store) beyond(r *Read, seg *segfile) {
 	if seg.next != nil {
 		next = min(next, seg.next.base)
 	}
-	for c := p.oldest; c != nil; c = c.next {
-		if c.seg == seg && c.firstPos != noBatch && c.firstOffset > r.start {
-			next = min(next, c.firstOffset)
-			break
-		}
+	if first, ok := p.mem.FirstBehind(&seg.Segment, r.start); ok {
+		next = min(next, first)
 	}
 	if s.lost(r, next) {
 		s.finishRead(r, r.Err)

@@ -53,16 +53,11 @@ func (s *Store) inUse(p *Partition) bool {
 		return true
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.inUse() || s.failed == nil && seg.safe < seg.size-seg.discarded {
+		if seg.inUse() || s.failed == nil && seg.Safe < seg.Size-seg.discarded {
 			return true
 		}
 	}
-	for c := p.oldest; c != nil; c = c.next {
-		if c.pins > 0 {
-			return true
-		}
-	}
-	return false
+	return p.mem.Pinned(nil)
 }
 
 // inUse reports whether anybody is at work on seg.
@@ -72,8 +67,8 @@ func (seg *segfile) inUse() bool {
 
 // forget gives back everything that p holds.
 func (s *Store) forget(p *Partition) {
-	for p.oldest != nil {
-		p.dropOldest(s.chunks)
+	for p.mem.Oldest() != nil {
+		p.mem.DropOldest()
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
 		if seg.file != aio.NoFile {

@@ -23,7 +23,7 @@ func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) {
 	s.copyIn(p, a, maxTimestamp)
 	seg, n := p.active, len(a.Batch)
 	s.memory.Push(unjournaled{
-		part: p, seg: seg, pos: seg.size - int64(n), size: n,
+		part: p, seg: seg, pos: seg.Size - int64(n), size: n,
 		base: a.Base, endOffset: p.next, at: s.loop.Now(),
 	})
 	p.memory++
@@ -32,7 +32,7 @@ func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) {
 		s.memoryDue = true
 	}
 	s.armMemory(s.loop.Now() + int64(p.cfg.FlushInterval))
-	p.setVisible(p.next, seg, seg.size)
+	p.setVisible(p.next, seg, seg.Size)
 	a.Class, a.Err = ClassMemory, nil
 	a.Owner.Appended(a)
 }
@@ -127,20 +127,20 @@ func (s *Store) discard(p *Partition) {
 
 // gather returns the pieces of memory in which a queued batch lies.
 func (s *Store) gather(u *unjournaled) [][]byte {
-	c := u.part.unsavedHolding(u.seg, u.pos)
+	c := u.part.mem.UnsavedHolding(&u.seg.Segment, u.pos)
 	at, left := 0, u.size
 	if c != nil {
-		at = int(u.pos - c.pos)
+		at = int(u.pos - c.Pos)
 	}
 	pieces := s.pieces[:0]
 	for left > 0 {
 		if c == nil {
 			invariant.Violated("engine: a batch that waits for the journal is in memory")
 		}
-		n := min(left, c.to-at)
-		pieces = append(pieces, c.mem[at:at+n])
+		n := min(left, c.To-at)
+		pieces = append(pieces, c.Mem[at:at+n])
 		left -= n
-		c, at = c.next, 0
+		c, at = c.Next(), 0
 	}
 	return pieces
 }

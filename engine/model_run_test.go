@@ -594,11 +594,11 @@ func (m *modelRun) quiet() {
 		}
 		var bytes int64
 		for _, p := range s.store.list {
-			for c := p.oldest; c != nil; c = c.next {
-				bytes += int64(c.piece.Class.Bytes())
-				if !c.clean || c.pins != 0 || c.from == c.to {
+			for c := p.mem.Oldest(); c != nil; c = c.Next() {
+				bytes += int64(len(c.Mem))
+				if !c.Clean() || c.Pins != 0 || c.From == c.To {
 					m.failf("shard %d: a chunk of %v at %d is neither clean nor free: clean %v, pins %d, %d to %d",
-						i, p.key, c.pos, c.clean, c.pins, c.from, c.to)
+						i, p.key, c.Pos, c.Clean(), c.Pins, c.From, c.To)
 				}
 			}
 		}
@@ -641,7 +641,7 @@ func (m *modelRun) verify() {
 func (r *rig) verifyPart(p *Partition) {
 	r.t.Helper()
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.size == 0 {
+		if seg.Size == 0 {
 			continue
 		}
 		j := &segment.VerifyJob{Log: seg.Log()}
@@ -652,7 +652,7 @@ func (r *rig) verifyPart(p *Partition) {
 			r.t.Fatalf("verify %s: %v", p.logPath(seg), err)
 		}
 		if len(j.Damage) > 0 || j.IndexFault != nil && seg.sealed {
-			r.t.Fatalf("verify %s (%d bytes, sealed %v): index %v, damage %+v", p.logPath(seg), seg.size, seg.sealed, j.IndexFault, j.Damage)
+			r.t.Fatalf("verify %s (%d bytes, sealed %v): index %v, damage %+v", p.logPath(seg), seg.Size, seg.sealed, j.IndexFault, j.Damage)
 		}
 	}
 }

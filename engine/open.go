@@ -18,6 +18,7 @@ func (s *Store) Open(k Key, topic string, cfg PartitionConfig) *Partition {
 		dir: layout.PartitionDir(s.opts.Dir, topic, k),
 	}
 	p.dirty.Owner = p
+	p.mem.Use(s.chunks)
 	s.parts[k] = p
 	s.list = append(s.list, p)
 	if p.class != ClassFlushed {
@@ -38,7 +39,7 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	s.remover.Add(p.dir, st.Below)
 	for i, seg := range st.Segments {
 		f := &segfile{part: p, base: seg.Base, file: aio.NoFile, created: true, entry: true}
-		f.size, f.safe, f.written, f.flushed, f.index.TailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size
+		f.Size, f.Safe, f.InFile, f.flushed, f.index.TailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size
 		f.allocated = seg.Allocated
 		end := st.NextOffset
 		if i+1 < len(st.Segments) {
@@ -46,14 +47,14 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 			f.sealed = true
 		}
 		f.endOffset, f.safeOffset, f.writtenOffset, f.flushedOffset = end, end, end, end
-		f.index.Tail = segment.NewTailIndex(p.segmentID(seg.Base), int(cfg.IndexInterval), s.entries, f.size, end)
+		f.index.Tail = segment.NewTailIndex(p.segmentID(seg.Base), int(cfg.IndexInterval), s.entries, f.Size, end)
 		f.appendTime, f.maxTimestamp = st.AppendTime, st.MaxTimestamp
 		p.linkSegment(f)
 		p.dirMade = true
 	}
 	if p.active != nil {
 		p.unwritten = p.active
-		p.visSeg, p.visPos = p.active, p.active.size
+		p.visSeg, p.visPos = p.active, p.active.Size
 		// The next batch may lie above the end: behind a gap.
 		if p.next > p.active.base {
 			p.active.endOffset = p.next

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/order"
@@ -21,13 +22,10 @@ type segfile struct {
 	base int64 // offset of its first batch
 	next *segfile
 
-	// Positions in the file, each no larger than the one before.
-	size    int64 // end of what has been appended
-	safe    int64 // end of what the journal has written
-	written int64 // end of what the file holds
-	flushed int64 // end of what is durable in the file
+	chunks.Segment       // what is where of its bytes
+	flushed        int64 // position up to which the file is durable
 
-	// Offsets that belong to the positions of the same name.
+	// Offsets that belong to the positions Size, Safe, InFile and flushed.
 	endOffset, safeOffset, writtenOffset, flushedOffset int64
 
 	file      aio.File
@@ -76,10 +74,7 @@ type Partition struct {
 	bases         []*segfile // the same, for binary search
 	unwritten     *segfile   // oldest segment that is not yet complete in its file
 
-	oldest, newest *chunk
-	filling        *chunk    // the chunk that took the newest byte, if it is still there
-	unsaved        *chunk    // oldest chunk with bytes that are not in its file; nil: none
-	pace           slab.Pace // at which chunks are filled
+	mem chunks.List // the newest bytes
 
 	newestLSN uint64                 // newest round with bytes of this partition
 	dirtyLSN  uint64                 // oldest round with bytes that are not flushed to a segment; 0: none
@@ -92,8 +87,6 @@ type Partition struct {
 
 	waiters    order.List[*Read]  // fetches that wait for new batches
 	nextWaiter *order.Node[*Read] // that is looked at next, while they are woken
-	ends       [lastEnds]place    // where the newest fetches from memory ended
-	nextEnd    uint8              // the one to be forgotten next
 
 	isWoken   bool // in the store's list of partitions whose waiters may go on
 	nextWoken *Partition
@@ -140,7 +133,7 @@ func (p *Partition) Bytes() int64 {
 	var n int64
 	for s := p.first; s != nil; s = s.next {
 		if s.next == nil || s.next.base > p.LogStart() {
-			n += s.size
+			n += s.Size
 		}
 	}
 	return n
@@ -200,187 +193,16 @@ func (p *Partition) segmentOf(offset int64) *segfile {
 	return p.bases[i-1]
 }
 
-// room makes sure that the chunks can take n more bytes of the active segment. It
-// reports false, with nothing changed, when there is no memory. last is the chunk
-// behind which the new ones are, for dropAfter. What is urgent may take the last.
-func (p *Partition) room(n int, urgent bool) (last *chunk, ok bool) {
-	last = p.newest
-	have := 0
-	if last != nil && last.seg == p.active {
-		have = len(last.mem) - last.to
+// room makes sure that memory can take n more bytes of the active segment; see
+// [chunks.List.Room]. What dirty partitions hold may all be unwritten at the same time:
+// each has its share of two thirds of the memory.
+func (p *Partition) room(n int, urgent bool) (last *chunks.Chunk, ok bool) {
+	s := p.store
+	w := chunks.Want{
+		Bytes: n, Least: slab.Least(n, MaxPieces/2), Urgent: urgent,
+		Share: s.chunks.Size() * 2 / 3 / int64(1+s.dirty.Len()), Now: s.loop.Now(),
 	}
-	return last, have >= n || p.moreRoom(n, have, urgent)
-}
-
-// moreRoom adds chunks to those that have room for have bytes.
-func (p *Partition) moreRoom(n, have int, urgent bool) bool {
-	seg, last, kept := p.active, p.newest, int64(keptMemory)
-	if urgent {
-		kept = 0
-	}
-	if last != nil {
-		last.pins++ // get evicts clean chunks, also of this partition
-	}
-	for have < n {
-		pos, from := seg.size, 0
-		if p.newest != nil && p.newest.seg == seg {
-			pos = p.newest.pos + int64(len(p.newest.mem))
-		} else {
-			from = int(pos % slab.UnitBytes)
-			pos -= int64(from)
-		}
-		c := p.store.chunks.get(p.chunkClass(n-have+from, leastClass(n)), leastClass(n), kept)
-		if c == nil {
-			break
-		}
-		c.part, c.seg, c.pos, c.from, c.to = p, seg, pos, from, from
-		c.firstPos = noBatch
-		p.linkChunk(c)
-		have += len(c.mem) - from
-	}
-	if last != nil {
-		last.pins--
-	}
-	if have < n {
-		p.dropAfter(last)
-	}
-	return have >= n
-}
-
-// leastClass is the smallest chunk for a batch of n bytes: in smaller ones it would
-// lie in too many pieces to be sent.
-func leastClass(n int) slab.Class { return slab.Least(n, MaxPieces/2) }
-
-// chunkClass is the size of the next chunk, for need bytes. It follows the pace of
-// the partition, is at least what is needed now, and, down to least, at most the
-// partition's share of two thirds of the memory: what dirty partitions hold may all be
-// unwritten at the same time.
-func (p *Partition) chunkClass(need int, least slab.Class) slab.Class {
-	c := slab.Class(0)
-	if p.newest != nil {
-		c = p.pace.Next(p.store.loop.Now())
-	}
-	for c < slab.Largest && c.Bytes() < need {
-		c++
-	}
-	share := p.store.chunks.size() * 2 / 3 / int64(1+p.store.dirty.Len())
-	for c > least && int64(c.Bytes()) > share {
-		c--
-	}
-	return max(c, least)
-}
-
-func (p *Partition) linkChunk(c *chunk) {
-	c.prev = p.newest
-	if p.newest != nil {
-		p.newest.next = c
-	} else {
-		p.oldest = c
-	}
-	p.newest = c
-}
-
-// dropAfter gives back the chunks that follow last; they are empty.
-func (p *Partition) dropAfter(last *chunk) {
-	c := p.oldest
-	if last != nil {
-		c = last.next
-		last.next = nil
-	} else {
-		p.oldest = nil
-	}
-	p.newest = last
-	for c != nil {
-		next := c.next
-		if c.to != c.from {
-			invariant.Violated("engine: only empty chunks are taken back")
-		}
-		p.store.chunks.put(c)
-		c = next
-	}
-}
-
-// dropOldest evicts the partition's oldest chunk.
-func (p *Partition) dropOldest(pool *chunkPool) {
-	c := p.oldest
-	pool.markDirty(c) // out of the clean list
-	if p.filling == c {
-		p.filling = nil
-	}
-	if p.unsaved == c {
-		p.unsaved = c.next
-	}
-	p.oldest = c.next
-	if p.oldest == nil {
-		p.newest = nil
-	} else {
-		p.oldest.prev = nil
-	}
-	c.next = nil
-	pool.put(c)
-}
-
-// copyIn appends b to the chunks and returns the position in the segment at which
-// it begins. room has been made.
-func (p *Partition) copyIn(b []byte) int64 {
-	seg := p.active
-	at := seg.size
-	end := at + int64(len(b))
-	c := p.fillable(p.filling)
-	if c.end() != at {
-		invariant.Violated("engine: chunks of a partition are contiguous")
-	}
-	if c.firstPos == noBatch {
-		c.firstPos, c.firstOffset = at, p.next
-	}
-	for len(b) > 0 {
-		c = p.fillable(c)
-		p.store.chunks.markDirty(c)
-		if c.from == c.to {
-			p.pace.Begun(c.prev == nil, p.store.loop.Now())
-		}
-		if p.unsaved == nil {
-			p.unsaved = c
-		}
-		n := copy(c.mem[c.to:], b)
-		c.to += n
-		c.spill = end
-		b = b[n:]
-	}
-	p.filling = c
-	seg.size = end
-	return at
-}
-
-// fillable is the first chunk from c on that can take bytes of the active
-// segment; a nil c stands for the oldest.
-func (p *Partition) fillable(c *chunk) *chunk {
-	if c == nil {
-		c = p.oldest
-	}
-	for c != nil && (c.seg != p.active || c.to == len(c.mem)) {
-		c = c.next
-	}
-	if c == nil {
-		invariant.Violated("engine: room is made before a batch is copied in")
-	}
-	return c
-}
-
-// unsavedHolding is the chunk that holds the byte of seg at pos, which is not in
-// the file, or nil.
-func (p *Partition) unsavedHolding(seg *segfile, pos int64) *chunk {
-	return p.unsaved.holding(seg, pos)
-}
-
-// holding is the first chunk from c on that holds the byte of seg at pos, or nil.
-func (c *chunk) holding(seg *segfile, pos int64) *chunk {
-	for ; c != nil; c = c.next {
-		if c.seg == seg && pos >= c.start() && pos < c.end() {
-			return c
-		}
-	}
-	return nil
+	return p.mem.Room(&p.active.Segment, &w)
 }
 
 // setVisible moves the visible end to offset, which lies at pos of seg.

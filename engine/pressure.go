@@ -4,7 +4,6 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/shard"
-	"github.com/mqd-broker/mqd/engine/slab"
 	"github.com/mqd-broker/mqd/engine/tally"
 )
 
@@ -23,9 +22,8 @@ import (
 // a disk that is full lets ring and memory fill up, and what is to free it, the
 // deletion of a topic, has to be recorded all the same.
 const (
-	keptShare  = 64        // part of the ring, one in so many
-	keptMost   = 256 << 10 // of the ring, bytes
-	keptMemory = 2 * slab.UnitBytes
+	keptShare = 64        // part of the ring, one in so many
+	keptMost  = 256 << 10 // of the ring, bytes
 )
 
 // tailCost is the largest part of the ring that one tail entry takes: a round of its
@@ -84,7 +82,7 @@ func (s *Store) tailsPress() bool { return !s.ringHasRoom(s.opts.MaxBatch) }
 // owe brings up to date what p could take of the ring for a tail entry.
 func (s *Store) owe(p *Partition) {
 	var cost int64
-	if seg := p.unwritten; p.dirtyLSN != 0 && seg != nil && (p.writer != nil || seg.written%aio.BlockSize != 0) {
+	if seg := p.unwritten; p.dirtyLSN != 0 && seg != nil && (p.writer != nil || seg.InFile%aio.BlockSize != 0) {
 		cost = tailCost
 	}
 	s.tailDebt += cost - p.tailCost

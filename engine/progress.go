@@ -27,7 +27,7 @@ func (s *Store) JournalProgress(written, flushed uint64) {
 // roundWritten handles an append whose round is in the journal.
 func (s *Store) roundWritten(r *pending, flushed uint64) {
 	if r.seg != nil {
-		r.seg.safe, r.seg.safeOffset = r.endPos, r.endOffset
+		r.seg.Safe, r.seg.safeOffset = r.endPos, r.endOffset
 		s.consider(r.part)
 	}
 	switch {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/order"
 	"github.com/mqd-broker/mqd/engine/shard"
-	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
 // MaxPieces is the largest number of pieces of memory in one answer.
@@ -34,7 +34,7 @@ type Read struct {
 
 	start   int64 // Offset, or what follows a gap
 	past    int64 // nothing that could be read is below it
-	pins    [MaxPieces]*chunk
+	pins    [MaxPieces]*chunks.Chunk
 	cold    *coldRead
 	waiting bool
 	place   order.Node[*Read] // among the partition's waiters
@@ -73,8 +73,8 @@ func (s *Store) tryRead(r *Read) {
 		s.beyond(r, &segfile{next: p.first})
 		return
 	}
-	if at, ok := p.findInMemory(seg, r.start); ok {
-		s.gatherRead(r, at)
+	if at, ok := p.mem.Find(&seg.Segment, seg.index.Tail, r.start); ok {
+		s.gatherRead(r, seg, at)
 		return
 	}
 	s.readCold(r, seg)
@@ -90,121 +90,26 @@ func (s *Store) tooLittle(r *Read) bool {
 	if seg != p.visSeg {
 		return false
 	}
-	at, ok := p.findInMemory(seg, r.start)
-	return ok && p.visPos-at.pos < int64(r.MinBytes)
+	at, ok := p.mem.Find(&seg.Segment, seg.index.Tail, r.start)
+	return ok && p.visPos-at.Pos < int64(r.MinBytes)
 }
 
-// place is a position in a partition and the offset there.
-type place struct {
-	seg    *segfile
-	offset int64
-	pos    int64
-	chunk  *chunk // holds the byte at pos or the one before it
-}
-
-// lastEnds is the number of readers of a partition, each at a place of its own,
-// whose next read finds its place without a search.
-const lastEnds = 4
-
-// noteEnd remembers where a read from memory has ended: the next one begins there.
-func (p *Partition) noteEnd(from int64, at place) {
-	i := int(p.nextEnd)
-	for k := range p.ends {
-		if p.ends[k].seg == at.seg && p.ends[k].offset == from {
-			i = k
-		}
-	}
-	if i == int(p.nextEnd) {
-		p.nextEnd = (p.nextEnd + 1) % lastEnds
-	}
-	p.ends[i] = at
-}
-
-// lastEnd is the place where an earlier read of seg ended before offset, if it is
-// still in memory. Chunks go to other partitions and come back, so that whatever is
-// remembered of one is held against what it is now.
-func (p *Partition) lastEnd(seg *segfile, offset int64) (place, bool) {
-	for k := range p.ends {
-		at := &p.ends[k]
-		if at.seg != seg || at.offset != offset {
-			continue
-		}
-		c := at.chunk
-		if c.part != p || c.seg != seg || at.pos < c.start() || at.pos > c.end() {
-			break
-		}
-		if at.pos == c.end() && c.next != nil && c.next.seg == seg && c.next.start() == at.pos {
-			at.chunk = c.next
-		}
-		return *at, true
-	}
-	return place{}, false
-}
-
-// findInMemory is the place of the batch that contains offset, when that batch is
-// in chunks.
-func (p *Partition) findInMemory(seg *segfile, offset int64) (place, bool) {
-	if at, ok := p.lastEnd(seg, offset); ok {
-		return at, true
-	}
-	c := p.newest
-	for c != nil && (c.seg != seg || c.firstPos == noBatch || c.firstOffset > offset) {
-		c = c.prev
-	}
-	if c == nil {
-		return place{}, false
-	}
-	pos := c.firstPos
-	if e, ok := seg.index.Tail.Floor(offset); ok && e.Pos > pos {
-		pos = e.Pos
-	}
-	var hdr [batch.HeaderSize]byte
-	for c = c.holding(seg, pos); c != nil && pos < seg.size; {
-		h := p.headerAt(&c, pos, hdr[:])
-		if h.BaseOffset+int64(h.LastOffsetDelta) >= offset {
-			break
-		}
-		pos += int64(h.Size())
-		for c.next != nil && pos >= c.end() {
-			c = c.next
-		}
-	}
-	return place{seg: seg, offset: offset, pos: pos, chunk: c}, c != nil
-}
-
-// headerAt reads the header of the batch at pos, which begins in *c. A header may
-// lie in two chunks.
-func (p *Partition) headerAt(c **chunk, pos int64, scratch []byte) batch.Header {
-	at := int(pos - (*c).pos)
-	b := (*c).mem[at:(*c).to]
-	if len(b) < batch.HeaderSize {
-		n := copy(scratch, b)
-		copy(scratch[n:], (*c).next.mem[:(*c).next.to])
-		b = scratch
-	}
-	h, err := batch.ParseHeader(b[:batch.HeaderSize])
-	if err != nil {
-		invariant.Violated("engine: memory holds whole batches in log order")
-	}
-	return h
-}
-
-// gatherRead answers r from chunks, beginning at a place in its segment.
-func (s *Store) gatherRead(r *Read, at place) {
-	p, seg, pos := r.Part, at.seg, at.pos
-	limit := seg.size
+// gatherRead answers r from chunks, beginning at a place in seg.
+func (s *Store) gatherRead(r *Read, seg *segfile, at chunks.Place) {
+	p, pos := r.Part, at.Pos
+	limit := seg.Size
 	if seg == p.visSeg {
 		limit = p.visPos
 	}
-	c := at.chunk
+	c := at.Chunk
 	end, records := pos, 0
 	last, pieces := c, 1 // the chunk of the byte before end, and its number from c
 	var hdr [batch.HeaderSize]byte
 	for walk := c; end < limit; {
-		for end >= walk.end() {
-			walk = walk.next
+		for end >= walk.End() {
+			walk = walk.Next()
 		}
-		h := p.headerAt(&walk, end, hdr[:])
+		h := walk.HeaderAt(end, hdr[:])
 		size := h.Size()
 		if end == pos && s.lost(r, h.BaseOffset) {
 			s.finishRead(r, r.Err)
@@ -213,8 +118,8 @@ func (s *Store) gatherRead(r *Read, at place) {
 		if end > pos && (int(end-pos)+size > r.MaxBytes || over(records, int(h.Count), r.MaxRecords)) {
 			break
 		}
-		for last.end() < end+int64(size) {
-			last = last.next
+		for last.End() < end+int64(size) {
+			last = last.Next()
 			pieces++
 		}
 		if pieces > MaxPieces {
@@ -233,16 +138,16 @@ func (s *Store) gatherRead(r *Read, at place) {
 		s.beyond(r, seg)
 		return
 	}
-	for ; pos < end; c = c.next {
-		piece := c.mem[pos-c.pos : min(int64(c.to), end-c.pos)]
+	for ; pos < end; c = c.Next() {
+		piece := c.Mem[pos-c.Pos : min(int64(c.To), end-c.Pos)]
 		r.Pieces[r.N], r.pins[r.N] = piece, c
-		c.pins++
+		c.Pins++
 		r.N++
 		r.Bytes += len(piece)
 		pos += int64(len(piece))
-		at.chunk = c
+		at.Chunk = c
 	}
-	p.noteEnd(r.start, place{seg: seg, offset: r.Next, pos: end, chunk: at.chunk})
+	p.mem.NoteEnd(r.start, chunks.Place{Seg: at.Seg, Offset: r.Next, Pos: end, Chunk: at.Chunk})
 	s.pinned += r.N
 	s.finishRead(r, nil)
 }
@@ -343,7 +248,7 @@ func (s *Store) finishRead(r *Read, err error) {
 func (s *Store) Release(r *Read) {
 	for i := 0; i < r.N; i++ {
 		if c := r.pins[i]; c != nil {
-			c.pins--
+			c.Pins--
 			s.pinned--
 			r.pins[i] = nil
 		}

@@ -20,7 +20,7 @@ func (s *Store) Sealed(i int, base int64) (log segment.Log, size int64, ok bool)
 	first := sort.Search(len(p.bases), func(i int) bool { return p.bases[i].base >= base })
 	for _, seg := range p.bases[first:] {
 		if s.settled(p, seg) {
-			return seg.Log(), seg.size, true
+			return seg.Log(), seg.Size, true
 		}
 	}
 	return segment.Log{}, 0, false

@@ -62,7 +62,7 @@ func TestTheScrubberFindsWhatAReaderWouldMeet(t *testing.T) {
 	r.start() // what has just been written is in memory
 	p = r.part(p.key.Topic, 0)
 	seg := p.bases[1]
-	if err := r.w.Corrupt(p.logPath(seg), seg.size/2, 4); err != nil {
+	if err := r.w.Corrupt(p.logPath(seg), seg.Size/2, 4); err != nil {
 		t.Fatal(err)
 	}
 	s, e := r.scrubber(1 << 30)
@@ -100,7 +100,7 @@ func TestTheScrubberHasLostIndexesMade(t *testing.T) {
 	if s.Stats().Indexes.Load() != 1 || len(e.found)+len(e.failed) > 0 {
 		t.Fatalf("%d indexes made, found %v, failed %v", s.Stats().Indexes.Load(), e.found, e.failed)
 	}
-	if _, ok := segment.SealedEnd(r.w.FS(), p.dir, p.segmentID(p.bases[1].base), p.bases[1].size); !ok {
+	if _, ok := segment.SealedEnd(r.w.FS(), p.dir, p.segmentID(p.bases[1].base), p.bases[1].Size); !ok {
 		t.Fatal("the index is not there")
 	}
 	r.mustHold(p, sent)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/engine/flushwindow"
 	"github.com/mqd-broker/mqd/engine/indexing"
@@ -32,7 +33,7 @@ type Store struct {
 	loop    *shard.Loop
 	drv     aio.Driver
 	journal *journal.Journal
-	chunks  *chunkPool
+	chunks  *chunks.Pool
 	entries *segment.EntryPool
 	parts   map[Key]*Partition
 	list    []*Partition // all partitions, for walks in bounded steps
@@ -120,7 +121,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.remover = retention.NewRemover(l, func(dir string, err error) { s.opts.Events.SegmentsLeft(dir, err) }, s.ReleaseBallast)
 	s.pieces = make([][]byte, opts.MaxBatch/slab.UnitBytes+2)
 	var err error
-	if s.chunks, err = newChunkPool(s.drv, opts.ChunkBytes); err != nil {
+	if s.chunks, err = chunks.New(s.drv, opts.ChunkBytes); err != nil {
 		return nil, err
 	}
 	for i := 0; i < opts.Writers; i++ {
@@ -208,7 +209,7 @@ func (wakeTimer) Fire(*shard.Timer, int64) {}
 // Usage returns what the store holds.
 func (s *Store) Usage() Usage {
 	return Usage{
-		ChunkBytes: s.chunks.used(), ChunkLimit: s.chunks.size(),
+		ChunkBytes: s.chunks.Used(), ChunkLimit: s.chunks.Size(),
 		PinnedPieces: s.pinned, WaitingReads: s.waitingReads,
 		PendingAppends: s.written.Len() + s.flushing.Len(), DirtyPartitions: s.dirty.Len(),
 		OpenFiles: s.files.Len(), MemoryBytes: s.memoryBytes,

@@ -39,7 +39,7 @@ func (s *Store) Trim(p *Partition, offset int64, done retention.Done) {
 // Since is about when the newest segment got its first batch, 0 while it is empty. Of what
 // an earlier life has written only the newest batch counts.
 func (p *Partition) Since() int64 {
-	if p.active == nil || p.active.size == 0 {
+	if p.active == nil || p.active.Size == 0 {
 		return 0
 	}
 	return p.active.index.Since(p.active.appendTime)
@@ -47,7 +47,7 @@ func (p *Partition) Since() int64 {
 
 // Roll begins a new segment, unless the newest one is empty.
 func (s *Store) Roll(p *Partition) {
-	if p.active != nil && p.active.size > 0 && !p.dropped {
+	if p.active != nil && p.active.Size > 0 && !p.dropped {
 		p.addSegment(p.next)
 		s.consider(p)
 	}
@@ -89,19 +89,14 @@ func (p *Partition) below(seg *segfile) bool {
 
 // removable reports whether nobody uses seg, the first segment, and all of it is written.
 func (p *Partition) removable(seg *segfile) bool {
-	for c := p.oldest; c != nil && c.seg == seg; c = c.next {
-		if c.pins > 0 {
-			return false
-		}
-	}
-	return seg.sealed && !seg.inUse()
+	return seg.sealed && !seg.inUse() && !p.mem.Pinned(&seg.Segment)
 }
 
 // forgetFirst takes the first segment out of memory.
 func (s *Store) forgetFirst(p *Partition) {
 	seg := p.first
-	for p.oldest != nil && p.oldest.seg == seg {
-		p.dropOldest(s.chunks)
+	for c := p.mem.Oldest(); c != nil && c.Seg == &seg.Segment; c = p.mem.Oldest() {
+		p.mem.DropOldest()
 	}
 	if seg.file != aio.NoFile {
 		s.closeFile(seg)

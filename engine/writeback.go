@@ -71,11 +71,11 @@ func (s *Store) consider(p *Partition) {
 // not, or of a segment that can be sealed. What is less waits for more, or for a
 // checkpoint: then as much as possible goes with one write.
 func (p *Partition) worthWriting() bool {
-	if c := p.unsaved; c != nil && c.seg.safe >= c.pos+int64(len(c.mem)) {
+	if c := p.mem.Unsaved(); c != nil && c.Full() {
 		return true
 	}
 	seg := p.unwritten
-	return seg != nil && seg.closed && !seg.sealed && seg.safe == seg.size
+	return seg != nil && seg.closed && !seg.sealed && seg.Safe == seg.Size
 }
 
 // writeback gives work to idle writers: what a checkpoint waits for comes first.
@@ -123,7 +123,7 @@ func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.Len() > 0 }
 // waits for them.
 func (s *Store) lazyWriters() int {
 	most := max(1, s.opts.Writers/lazyShare)
-	fill := max(s.fillPercent(), 100*s.chunks.unwritten()/s.chunks.size())
+	fill := max(s.fillPercent(), 100*s.chunks.Unwritten()/s.chunks.Size())
 	switch {
 	case fill >= fullFill || s.closing != closeNot:
 		return most
@@ -158,15 +158,7 @@ func (s *Store) nextReady() *Partition {
 
 // cleanChunks marks the chunks of p whose bytes are all in files.
 func (s *Store) cleanChunks(p *Partition) {
-	c := p.unsaved
-	for c != nil && c.from != c.to && c.end() <= c.seg.written {
-		s.chunks.markClean(c)
-		c = c.next
-	}
-	if c != nil && c.from == c.to { // room for what comes next
-		c = nil
-	}
-	p.unsaved = c
+	p.mem.Saved()
 	if s.starved {
 		s.roomMade()
 	}
@@ -216,7 +208,7 @@ func (s *Store) writerDone(w *writer, p *Partition, err error) {
 	if mode != writeAll {
 		return
 	}
-	if p.active.flushed == p.active.size && p.unwritten == p.active && p.memory == 0 {
+	if p.active.flushed == p.active.Size && p.unwritten == p.active && p.memory == 0 {
 		s.markClean(p)
 	} else {
 		s.flushedBelow(p, captured+1)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
@@ -62,8 +63,8 @@ type writer struct {
 	tailLSN  uint64 // the tail entry that must be flushed before going on
 	tailDone bool   // for this segment and position
 	end      int64  // file position behind the piece being written
-	offset   int64  // offset that belongs to end, when end == seg.safe at the start
-	target   int64  // seg.safe when the work on this segment began
+	offset   int64  // offset that belongs to end, when end == seg.Safe at the start
+	target   int64  // seg.Safe when the work on this segment began
 	seal     bool   // the segment was closed and all of it in the journal then
 	next     *writer
 }
@@ -89,16 +90,16 @@ func (w *writer) segment() {
 			w.done(nil)
 			return
 		}
-		w.target, w.offset = w.seg.safe, w.seg.safeOffset
+		w.target, w.offset = w.seg.Safe, w.seg.safeOffset
 		w.tailDone = false
-		w.seal = w.seg.closed && !w.seg.sealed && w.target == w.seg.size
-		if w.seg.closed && w.seg.sealed && w.seg.flushed == w.seg.size {
+		w.seal = w.seg.closed && !w.seg.sealed && w.target == w.seg.Size
+		if w.seg.closed && w.seg.sealed && w.seg.flushed == w.seg.Size {
 			p.unwritten = w.seg.next
 			continue
 		}
 		break
 	}
-	if w.seg.written >= w.target && !w.mustFlush() && !w.seal {
+	if w.seg.InFile >= w.target && !w.mustFlush() && !w.seal {
 		w.done(nil)
 		return
 	}
@@ -210,20 +211,20 @@ func (w *writer) failed(err error) {
 // data writes the next piece, or goes on to the flush.
 func (w *writer) data() {
 	seg := w.seg
-	if seg.written >= w.target {
+	if seg.InFile >= w.target {
 		w.flush()
 		return
 	}
-	c := w.p.unsavedHolding(seg, seg.written)
+	c := w.p.mem.UnsavedHolding(&seg.Segment, seg.InFile)
 	if c == nil {
 		invariant.Violated("engine: bytes that are not in the file are in memory")
 	}
-	if w.mode == writeChunks && !w.seal && c.pos+int64(len(c.mem)) > w.target {
+	if w.mode == writeChunks && !w.seal && c.Pos+int64(len(c.Mem)) > w.target {
 		w.flush() // it still fills
 		return
 	}
-	block := seg.written &^ (aio.BlockSize - 1)
-	if seg.written != block && !w.tailDone {
+	block := seg.InFile &^ (aio.BlockSize - 1)
+	if seg.InFile != block && !w.tailDone {
 		w.rewrite(c, block)
 		return
 	}
@@ -232,8 +233,8 @@ func (w *writer) data() {
 
 // rewrite prepares the rewriting of a block that is partly in the file: its old
 // content must be in memory and in the journal.
-func (w *writer) rewrite(c *chunk, block int64) {
-	if c.pos == block && c.from > 0 {
+func (w *writer) rewrite(c *chunks.Chunk, block int64) {
+	if c.Pos == block && c.From > 0 {
 		w.step = writeFill
 		w.op = aio.Op{Kind: aio.KindRead, File: w.seg.file, Buf: w.bounce, Off: block, Owner: w}
 		w.s.drv.Submit(&w.op)
@@ -241,8 +242,8 @@ func (w *writer) rewrite(c *chunk, block int64) {
 	}
 	w.step = writeTail
 	s := w.s
-	at := int(block - c.pos)
-	old := c.mem[at : at+int(w.seg.written-block)]
+	at := int(block - c.Pos)
+	old := c.Mem[at : at+int(w.seg.InFile-block)]
 	s.beginEntry(w.p, journal.KindTail, w.seg.base)
 	binary.BigEndian.PutUint64(s.tailPos[:], uint64(block))
 	s.pieces[0], s.pieces[1] = s.tailPos[:], old
@@ -280,12 +281,12 @@ func (w *writer) progressed(flushed uint64) bool {
 // piece writes from block, in chunk c, up to the end of the chunk or of what is to
 // be written. A partial block at the end goes through the bounce buffer, padded
 // with zeros.
-func (w *writer) piece(c *chunk, block int64) {
+func (w *writer) piece(c *chunks.Chunk, block int64) {
 	w.step = writeData
-	at := int(block - c.pos)
-	end := min(w.target, c.end())
+	at := int(block - c.Pos)
+	end := min(w.target, c.End())
 	n := int(end - block)
-	buf := c.mem[at : at+n]
+	buf := c.Mem[at : at+n]
 	if whole := n &^ (aio.BlockSize - 1); whole > 0 {
 		buf = buf[:whole]
 		end = block + int64(whole)
@@ -306,12 +307,12 @@ func (w *writer) Complete(op *aio.Op) {
 	}
 	switch w.step {
 	case writeFill:
-		c := w.p.unsavedHolding(w.seg, w.seg.written)
-		copy(c.mem[:c.from], w.bounce)
-		c.from = 0
+		c := w.p.mem.UnsavedHolding(&w.seg.Segment, w.seg.InFile)
+		copy(c.Mem[:c.From], w.bounce)
+		c.From = 0
 		w.data()
 	case writeData:
-		w.seg.written = w.end
+		w.seg.InFile = w.end
 		if w.end == w.target {
 			w.seg.writtenOffset = w.offset
 		}
@@ -332,10 +333,10 @@ func (w *writer) flush() {
 	switch {
 	case w.seal:
 		w.step = writeTruncate
-		w.fileOp(aio.FileOp{Kind: aio.FileTruncate, File: seg.file, Len: seg.size})
+		w.fileOp(aio.FileOp{Kind: aio.FileTruncate, File: seg.file, Len: seg.Size})
 	case !w.mustFlush():
 		seg.writing = false
-		if seg.next != nil && seg.written == seg.size && seg.sealed {
+		if seg.next != nil && seg.InFile == seg.Size && seg.sealed {
 			w.segment()
 			return
 		}
@@ -354,7 +355,7 @@ func (w *writer) flush() {
 // the background.
 func (w *writer) sealed() {
 	w.seg.sealed = true
-	w.seg.allocated = w.seg.size
+	w.seg.allocated = w.seg.Size
 	w.s.indexes.Seal(w.seg)
 	if !w.seg.entry {
 		w.step = writeSyncDir
