@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/catalogfile"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/layout"
@@ -362,7 +363,7 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 		}
 		r.w.Crash(sim.KeepNone)
 		for _, g := range damaged {
-			if err := r.w.Corrupt(snapshotPath(rigDir, g), 80, 1); err != nil {
+			if err := r.w.Corrupt(catalogfile.SnapshotPath(rigDir, g), 80, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -381,7 +382,7 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 func TestASnapshotOfANewerProgramStopsTheStart(t *testing.T) {
 	r := newRig(t, rigOptions{broker: Options{SnapshotEvery: 1}})
 	r.create("t", 1)
-	path := snapshotPath(rigDir, 0)
+	path := catalogfile.SnapshotPath(rigDir, 0)
 	r.run(5 * time.Millisecond)
 	r.w.Crash(sim.KeepNone)
 	data, err := aio.ReadFile(r.w.FS(), path, 1<<20)
@@ -407,7 +408,7 @@ func TestASnapshotThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	if fault.Hits() != 2 || strings.Count(strings.Join(r.log, "\n"), "snapshot failed") != 2 {
 		t.Errorf("%d faults: %q", fault.Hits(), r.log)
 	}
-	data, err := aio.ReadFile(r.w.FS(), snapshotPath(rigDir, 0), 1<<20)
+	data, err := aio.ReadFile(r.w.FS(), catalogfile.SnapshotPath(rigDir, 0), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/broker/group"
+	"github.com/mqd-broker/mqd/broker/groupfile"
+	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/shard"
 )
 
@@ -59,7 +61,7 @@ type coordinator struct {
 	free        *groupAppend
 	commit      group.Commit // scratch
 	load        groupLoad
-	snapshots   groupSnapshots
+	snapshots   *groupfile.Snapshots
 	timer       shard.Timer
 }
 
@@ -87,11 +89,21 @@ func (b *Shard) coordinator(number uint32) *coordinator {
 	}
 	c := &coordinator{b: b, number: number, part: p}
 	c.timer.Owner = c
-	c.load.c, c.snapshots.c = c, c
+	c.load.c = c
+	c.snapshots = groupfile.NewSnapshots(b.loop, &b.node.opts, b.node.id, number, cutLog{p.Partition, b.store})
 	b.coordinators = append(b.coordinators, c)
 	c.load.begin()
 	return c
 }
+
+// cutLog is the log of a coordinator, for its snapshots.
+type cutLog struct {
+	*engine.Partition
+	store *engine.Store
+}
+
+// TrimTo implements groupfile.Log.
+func (l cutLog) TrimTo(offset int64) { l.store.Trim(l.Partition, offset, nil) }
 
 // admit takes a request.
 func (c *coordinator) admit(r *Group) {
@@ -257,7 +269,7 @@ func (c *coordinator) turn() int {
 		c.state.TopicsChanged()
 		c.more = true
 	}
-	if c.snapshots.step() {
+	if c.snapshots.Step() {
 		n = 1
 	}
 	if c.more {
@@ -371,25 +383,16 @@ func (c *coordinator) append(i int) int {
 		}
 	}
 	data := a.builder.Finish(batch.CodecNone)
-	c.snapshots.grown += int64(len(data))
+	c.snapshots.Grew(len(data))
 	a.buf = data
-	r := &a.p
-	*r = Produce{Topic: GroupsTopic, Partition: int32(c.number), MinClass: ClassFlushed, Owner: a}
-	r.limit, r.origin, r.home = limit, c.b.id, c.b.id
-	r.deadline = c.b.loop.Now() + int64(c.b.node.opts.ProduceTimeout)
-	r.wait.msg = Message{kind: msgProduce, body: r}
-	r.op.Urgent = true // places are kept where there is no room for more messages
-	c.b.inFlight++
-	if !c.b.check(r, data) {
-		violated("a coordinator's own batches check")
-	}
 	if c.last != nil {
 		c.last.next = a
 	} else {
 		c.first = a
 	}
 	c.last = a
-	c.b.admit(c.part, r)
+	a.p.Owner = a
+	c.b.appendOwn(&a.p, c.part, data, limit, true) // places are kept where there is no room for more messages
 	return i
 }
 
@@ -433,7 +436,7 @@ func (a *groupAppend) Produced(p *Produce) {
 // again reads the state again after an append was refused. If the log has failed there
 // is no use.
 func (c *coordinator) again() {
-	c.snapshots.abandon()
+	c.snapshots.Abandon()
 	c.broken = false
 	for !c.parked.empty() {
 		r := c.parked.first.msg.body.(*Group)
@@ -467,7 +470,7 @@ func (c *coordinator) wait(why error) {
 
 // fail ends the coordinator until the next start.
 func (c *coordinator) fail(why error) {
-	c.snapshots.abandon()
+	c.snapshots.Abandon()
 	c.stage, c.why = coordinatorUnusable, why
 	for !c.queue.empty() {
 		c.admit(c.queue.pop().msg.body.(*Group))

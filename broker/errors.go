@@ -1,8 +1,7 @@
 package broker
 
 import (
-	"errors"
-
+	"github.com/mqd-broker/mqd/broker/catalogfile"
 	"github.com/mqd-broker/mqd/broker/options"
 )
 
@@ -11,5 +10,5 @@ var (
 	// ErrOptions: an option is out of its bounds.
 	ErrOptions = options.Err
 	// ErrCatalog: the catalog's log and snapshots do not fit together.
-	ErrCatalog = errors.New("catalog not usable")
+	ErrCatalog = catalogfile.Err
 )

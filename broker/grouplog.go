@@ -52,11 +52,9 @@ func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 		c.wait(op.Err)
 		return
 	}
-	c.snapshots.grown = 0
-	if len(l.job.Passed) > 0 {
-		c.snapshots.grown = c.b.node.opts.GroupLogBytes // they are written again at once
-	}
-	c.state, l.job = l.job.State, groupfile.Job{}
+	c.state = l.job.State
+	c.snapshots.Of(c.state, len(l.job.Passed) > 0)
+	l.job = groupfile.Job{}
 	c.stage = coordinatorLog
 	l.fetch = Fetch{
 		Topic: GroupsTopic, Partition: int32(c.number), Offset: c.part.LogStart(),
@@ -100,7 +98,7 @@ func (l *groupLoad) Fetched(r *Fetch) {
 		c.fail(fmt.Errorf("the log of groups, partition %d, cannot be read at offset %d: %s %s", c.number, r.Offset, code, message))
 		return
 	}
-	c.snapshots.grown += int64(len(l.buf))
+	c.snapshots.Grew(len(l.buf))
 	if err := l.apply(l.buf); err != nil {
 		c.fail(fmt.Errorf("the log of groups, partition %d, behind offset %d: %w", c.number, r.Offset, err))
 		return

@@ -41,7 +41,8 @@ func TestAStateIsReadAgainWhileItsLogIsTrimmed(t *testing.T) {
 	c.start()
 	at := c.shards[0].coordinators[0]
 	checkpoints := c.w.Hold(sim.Filter{Path: "checkpoint-*"})
-	c.until("a snapshot", func() bool { return at.snapshots.block == group.Blocks && !at.snapshots.active })
+	c.until("the beginning of a snapshot", at.snapshots.Active)
+	c.until("a snapshot", func() bool { return !at.snapshots.Active() })
 	reads := c.w.Hold(sim.Filter{Ops: sim.Reads, Path: "*.log"})
 	c.refuse(at)
 	c.until("the log to be read", func() bool { return at.stage == coordinatorLog && !at.load.due })

@@ -6,7 +6,11 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/catalogfile"
+	"github.com/mqd-broker/mqd/broker/cleaner"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/shard"
 )
 
 // keeper keeps the catalog, on the shard that owns its partition. It carries out
@@ -29,28 +33,45 @@ type keeper struct {
 
 	producers producerIDs
 
-	snapshots snapshots
-	cleaner   cleaner
-}
-
-// CatalogConfig is the configuration of the catalog's partition.
-func CatalogConfig() engine.PartitionConfig {
-	var c catalog.Config
-	return partitionConfig(&c, catalog.DefaultMaxMessageBytes)
+	snapshots *catalogfile.Snapshots
+	cleaner   *cleaner.Cleaner
+	before    int64 // the catalog's next offset at the start
 }
 
 func newKeeper(b *Shard) *keeper {
-	k := &keeper{b: b, state: b.node.topics.state}
+	topics := b.node.topics
+	b.node.topics = nil
+	k := &keeper{b: b, state: topics.State()}
 	key := engine.Key{Topic: engine.CatalogTopic}
 	k.part = &partition{Partition: b.store.Open(key, engine.CatalogName, CatalogConfig())}
-	k.snapshots.init(k, b.node.topics)
-	k.cleaner.init(k)
-	b.node.topics = nil
+	k.snapshots = topics.Snapshots(b.drv, &b.node.opts, b.node.id)
+	k.before = k.state.Next()
+	var dead []string
+	for _, t := range k.state.Tombstones() {
+		dead = append(dead, layout.TopicDir(b.node.opts.Dir, t.Name, t.ID))
+	}
+	k.cleaner = cleaner.New(cleaning{k}, dead, b.node.deleted)
+	b.node.deleted = nil
 	return k
 }
 
+// cleaning is a keeper as the host of its cleaner.
+type cleaning struct{ k *keeper }
+
+// Loop implements cleaner.Host.
+func (h cleaning) Loop() *shard.Loop { return h.k.b.loop }
+
+// MakeRoom implements cleaner.Host.
+func (h cleaning) MakeRoom() { h.k.b.store.ReleaseBallast() }
+
+// FilesLeft implements cleaner.Host.
+func (h cleaning) FilesLeft(dir string, err error) { h.k.b.node.opts.Events.FilesLeft(dir, err) }
+
+// AllGone forgets the topics that had been deleted before the start.
+func (h cleaning) AllGone() { h.k.state.Forget(h.k.before) }
+
 // turn does what does not hang on an event. It returns whether there was any.
-func (k *keeper) turn() int { return k.cleaner.turn() }
+func (k *keeper) turn() int { return k.cleaner.Turn() }
 
 // admit queues a change.
 func (k *keeper) admit(r *Admin) {
@@ -185,17 +206,9 @@ func (k *keeper) append() {
 	if err := builder.Append(&batch.Record{Timestamp: now, Value: k.record}); err != nil {
 		violated("a command fits into a batch")
 	}
-	r := &k.produce
-	*r = Produce{Topic: engine.CatalogTopic, MinClass: ClassFlushed, Owner: k}
-	r.limit, r.origin, r.home = catalog.DefaultMaxMessageBytes, k.b.id, k.b.id
-	r.deadline = k.b.loop.Now() + int64(k.b.node.opts.ProduceTimeout)
-	r.wait.msg = Message{kind: msgProduce, body: r}
-	r.op.Urgent = k.command.Kind == catalog.DeleteTopic // it makes room where there is none
-	k.b.inFlight++
-	if !k.b.check(r, builder.Finish(batch.CodecNone)) {
-		violated("the catalog's own batches check")
-	}
-	k.b.admit(k.part, r)
+	k.produce.Owner = k
+	urgent := k.command.Kind == catalog.DeleteTopic // it makes room where there is none
+	k.b.appendOwn(&k.produce, k.part, builder.Finish(batch.CodecNone), catalog.DefaultMaxMessageBytes, urgent)
 }
 
 // Produced hears that the command is durable, or that it is not.
@@ -211,7 +224,7 @@ func (k *keeper) Produced(p *Produce) {
 		violated("a command that was checked and appended can be applied")
 	}
 	k.b.node.image.Store(k.state.Image())
-	k.snapshots.applied()
+	k.snapshots.Applied()
 	switch k.command.Kind {
 	case catalog.AllocateProducers:
 		k.producers = producerIDs{next: k.command.First, end: k.state.NextProducer()}
@@ -271,7 +284,7 @@ func (d *removal) stepSeen(s *step) { d.k.passed(s) }
 // files can go.
 func (d *removal) stepDone(*step) {
 	if d.left--; d.left == 0 {
-		d.k.cleaner.add(d.topic.Name, d.topic.ID)
+		d.k.cleaner.Add(layout.TopicDir(d.k.b.node.opts.Dir, d.topic.Name, d.topic.ID))
 	}
 }
 

@@ -35,7 +35,7 @@ func NewNode(o Options, rec *recovery.Recovered, topics *Topics) (*Node, error) 
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if err := topics.fits(rec); err != nil {
+	if err := topics.Fits(rec); err != nil {
 		return nil, err
 	}
 	n := &Node{
@@ -43,7 +43,7 @@ func NewNode(o Options, rec *recovery.Recovered, topics *Topics) (*Node, error) 
 		loops: make([]*shard.Loop, len(rec.Partitions)), topics: topics, recovered: rec.Partitions,
 		deleted: rec.Deleted,
 	}
-	n.image.Store(topics.state.Image())
+	n.image.Store(topics.State().Image())
 	return n, nil
 }
 

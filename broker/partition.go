@@ -2,6 +2,7 @@ package broker
 
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/catalogfile"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/order"
 )
@@ -42,19 +43,7 @@ func (n *Node) lookup(topic TopicID, number int32) (*catalog.Topic, Code) {
 
 // config is what a topic's settings mean to the engine.
 func (n *Node) config(t *catalog.Topic) engine.PartitionConfig {
-	return partitionConfig(&t.Config, n.opts.MaxBatch)
-}
-
-func partitionConfig(c *catalog.Config, maxBatch int) engine.PartitionConfig {
-	return engine.PartitionConfig{
-		Class:            engine.Class(c.Durability()),
-		SegmentBytes:     c.SegmentBytes(),
-		IndexInterval:    c.IndexInterval(),
-		MaxBatch:         min(c.MaxMessageBytes(), maxBatch),
-		FlushInterval:    c.FlushInterval(),
-		FlushBytes:       c.FlushBytes(),
-		AppendTimestamps: c.TimestampType() == catalog.LogAppendTime,
-	}
+	return catalogfile.PartitionConfig(&t.Config, n.opts.MaxBatch)
 }
 
 // busyList is a list of partitions, in the order in which they came.

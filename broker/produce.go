@@ -102,6 +102,23 @@ func (b *Shard) Produce(r *Produce) {
 	}
 }
 
+// appendOwn appends a batch of the broker's own, at most limit bytes long, to one of its
+// internal partitions, which is this shard's. r.Owner hears of the outcome when it is
+// flushed. Urgent ones also go where there is no room for messages.
+func (b *Shard) appendOwn(r *Produce, p *partition, data []byte, limit int, urgent bool) {
+	k := p.Key()
+	*r = Produce{Topic: k.Topic, Partition: int32(k.Partition), MinClass: ClassFlushed, Owner: r.Owner}
+	r.limit, r.origin, r.home = limit, b.id, b.id
+	r.deadline = b.loop.Now() + int64(b.node.opts.ProduceTimeout)
+	r.wait.msg = Message{kind: msgProduce, body: r}
+	r.op.Urgent = urgent
+	b.inFlight++
+	if !b.check(r, data) {
+		violated("the broker's own batches check")
+	}
+	b.admit(p, r)
+}
+
 // check checks a record batch and makes it the one to append.
 func (b *Shard) check(r *Produce, data []byte) bool {
 	h, err := batch.Check(data, r.limit)

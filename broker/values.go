@@ -5,8 +5,10 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/catalogfile"
 	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
 
@@ -27,6 +29,18 @@ type (
 	// AutoCreate says what happens to metadata requests for topics that do not exist.
 	AutoCreate = options.AutoCreate
 )
+
+// Topics is the catalog as a start reads it.
+type Topics = catalogfile.Topics
+
+// NewTopics makes the catalog for a recovery of the data directory o.Dir. report,
+// which may be nil, tells an operator in one line of what was found.
+func NewTopics(o Options, fs aio.FS, report func(format string, args ...any)) *Topics {
+	return catalogfile.NewTopics(o, fs, report)
+}
+
+// CatalogConfig is the configuration of the catalog's partition.
+func CatalogConfig() engine.PartitionConfig { return catalogfile.CatalogConfig() }
 
 // What happens to metadata requests for topics that do not exist.
 const (

@@ -1,5 +1,5 @@
-// Package groupfile reads the snapshots of consumer groups. Reading blocks: it is for a
-// helper.
+// Package groupfile reads and writes the snapshots of consumer groups. Reading blocks: it
+// is for a helper; writing is a shard's, a bounded amount a turn.
 package groupfile
 
 import (

@@ -1,9 +1,10 @@
-package broker
+package catalogfile
 
 import (
 	"path/filepath"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/layout"
 )
@@ -11,14 +12,18 @@ import (
 // snapshotNames are the two generations of the catalog's snapshot, which take turns.
 var snapshotNames = [2]string{"catalog.a", "catalog.b"}
 
-func snapshotPath(dir string, generation int) string {
+// SnapshotPath names a generation, 0 or 1, of the snapshot in data directory dir.
+func SnapshotPath(dir string, generation int) string {
 	return filepath.Join(dir, layout.CheckpointsDir, snapshotNames[generation])
 }
 
-// snapshots writes the catalog to a file now and then, so that a start has less of
+// Snapshots writes the catalog to a file now and then, so that a start has less of
 // its log to read. A helper encodes it; the shard only hands the state over.
-type snapshots struct {
-	k          *keeper
+type Snapshots struct {
+	drv        aio.Driver
+	opts       *options.Node
+	node       [16]byte
+	state      *catalog.State
 	since      int // commands applied since the newest snapshot was taken
 	generation int // the next to be written
 	writing    bool
@@ -27,20 +32,22 @@ type snapshots struct {
 	file       aio.FileOp
 }
 
-func (z *snapshots) init(k *keeper, found *Topics) {
-	z.k, z.generation, z.since = k, found.generation, found.replayed
+// Snapshots goes on with the snapshots of the catalog that t has read, of the node with
+// this id. o has its defaults.
+func (t *Topics) Snapshots(drv aio.Driver, o *options.Node, node [16]byte) *Snapshots {
+	return &Snapshots{drv: drv, opts: o, node: node, state: t.state, generation: t.generation, since: t.replayed}
 }
 
-// applied counts a command, and begins a snapshot when it is time.
-func (z *snapshots) applied() {
+// Applied counts a command, and begins a snapshot when it is time.
+func (z *Snapshots) Applied() {
 	z.since++
-	if z.writing || z.since < z.k.b.node.opts.SnapshotEvery {
+	if z.writing || z.since < z.opts.SnapshotEvery {
 		return
 	}
 	z.writing, z.since = true, 0
-	z.encode = encodeJob{snapshot: z.k.state.Snapshot(), node: z.k.b.node.id}
+	z.encode = encodeJob{snapshot: z.state.Snapshot(), node: z.node}
 	z.job = aio.JobOp{Job: &z.encode, Owner: z}
-	z.k.b.drv.SubmitJob(&z.job)
+	z.drv.SubmitJob(&z.job)
 }
 
 // encodeJob encodes a snapshot on a helper.
@@ -57,23 +64,23 @@ func (j *encodeJob) Run(aio.FS) error {
 }
 
 // CompleteJob writes what has been encoded.
-func (z *snapshots) CompleteJob(*aio.JobOp) {
+func (z *Snapshots) CompleteJob(*aio.JobOp) {
 	z.file = aio.FileOp{
 		Kind: aio.FileWriteAtomic, Owner: z, Data: z.encode.data,
-		Path: snapshotPath(z.k.b.node.opts.Dir, z.generation),
+		Path: SnapshotPath(z.opts.Dir, z.generation),
 	}
 	z.encode = encodeJob{}
-	z.k.b.drv.SubmitFile(&z.file)
+	z.drv.SubmitFile(&z.file)
 }
 
 // CompleteFile ends the writing. After a failure the next command tries again, on
 // the same generation: the other one is the one that counts.
-func (z *snapshots) CompleteFile(op *aio.FileOp) {
+func (z *Snapshots) CompleteFile(op *aio.FileOp) {
 	z.writing = false
 	op.Data = nil
 	if op.Err != nil {
-		z.since = z.k.b.node.opts.SnapshotEvery
-		z.k.b.node.opts.Events.SnapshotFailed(op.Err)
+		z.since = z.opts.SnapshotEvery
+		z.opts.Events.SnapshotFailed(op.Err)
 		return
 	}
 	z.generation = 1 - z.generation

@@ -1,4 +1,6 @@
-package broker
+// Package catalogfile keeps the catalog in files: it reads the catalog at a start, from
+// snapshots and log, and writes its snapshots.
+package catalogfile
 
 import (
 	"errors"
@@ -6,10 +8,14 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/options"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/recovery"
 )
+
+// Err: the catalog's log and snapshots do not fit together.
+var Err = errors.New("catalog not usable")
 
 // Topics is the catalog as recovery sees it: it implements recovery.Topics. It reads
 // the newest snapshot and applies the rest of the catalog's log. It blocks, so it
@@ -25,12 +31,12 @@ type Topics struct {
 	found      bool     // there is one
 	generation int      // of the snapshot to be written next
 	replayed   int      // commands applied on top of it
-	dead       map[TopicID]bool
+	dead       map[engine.TopicID]bool
 }
 
 // NewTopics makes the catalog for a recovery of the data directory o.Dir. report,
 // which may be nil, tells an operator in one line of what was found.
-func NewTopics(o Options, fs aio.FS, report func(format string, args ...any)) *Topics {
+func NewTopics(o options.Node, fs aio.FS, report func(format string, args ...any)) *Topics {
 	if report == nil {
 		report = func(string, ...any) {}
 	}
@@ -38,7 +44,7 @@ func NewTopics(o Options, fs aio.FS, report func(format string, args ...any)) *T
 	return &Topics{fs: fs, dir: o.Dir, maxBatch: o.MaxBatch, report: report, state: catalog.New()}
 }
 
-// Load reads the catalog. The errors are [ErrCatalog], those of package catalog, and
+// Load reads the catalog. The errors are [Err], those of package catalog, and
 // what the filesystem and read say.
 func (t *Topics) Load(read func(from int64, each func(b []byte) error) error) error {
 	if err := t.loadSnapshots(); err != nil {
@@ -47,7 +53,7 @@ func (t *Topics) Load(read func(from int64, each func(b []byte) error) error) er
 	if err := read(t.state.Next(), t.apply); err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
-	t.dead = map[TopicID]bool{}
+	t.dead = map[engine.TopicID]bool{}
 	for _, z := range t.state.Tombstones() {
 		t.dead[z.ID] = true
 	}
@@ -58,13 +64,13 @@ func (t *Topics) Load(read func(from int64, each func(b []byte) error) error) er
 // over: the log has everything, and what is missing in it does not apply.
 func (t *Topics) loadSnapshots() error {
 	for g := range snapshotNames {
-		path := snapshotPath(t.dir, g)
+		path := SnapshotPath(t.dir, g)
 		data, err := aio.ReadFile(t.fs, path, catalog.MaxSnapshotBytes)
 		if aio.IsNotExist(err) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCatalog, err)
+			return fmt.Errorf("%w: %w", Err, err)
 		}
 		s, node, err := catalog.DecodeSnapshot(data)
 		switch {
@@ -86,7 +92,7 @@ func (t *Topics) apply(b []byte) error {
 		return err
 	}
 	if h.Attributes.Codec() != batch.CodecNone {
-		return fmt.Errorf("%w: batch at offset %d is compressed", ErrCatalog, h.BaseOffset)
+		return fmt.Errorf("%w: batch at offset %d is compressed", Err, h.BaseOffset)
 	}
 	it := h.Records(b[batch.HeaderSize:])
 	for it.Next() {
@@ -102,10 +108,13 @@ func (t *Topics) apply(b []byte) error {
 	return it.Err()
 }
 
+// State is the catalog, after [Topics.Load].
+func (t *Topics) State() *catalog.State { return t.state }
+
 // Topic says what the catalog knows of a topic.
-func (t *Topics) Topic(id TopicID) (recovery.TopicInfo, recovery.TopicStatus) {
+func (t *Topics) Topic(id engine.TopicID) (recovery.TopicInfo, recovery.TopicStatus) {
 	if topic := t.state.Image().ByID(id); topic != nil {
-		return recovery.TopicInfo{Name: topic.Name, Config: partitionConfig(&topic.Config, t.maxBatch)}, recovery.TopicLive
+		return recovery.TopicInfo{Name: topic.Name, Config: PartitionConfig(&topic.Config, t.maxBatch)}, recovery.TopicLive
 	}
 	if t.dead[id] {
 		return recovery.TopicInfo{}, recovery.TopicDeleted
@@ -122,10 +131,10 @@ func (t *Topics) Partitions(f func(k engine.Key)) {
 	}
 }
 
-// fits checks that the catalog is that of the node and as long as its log.
-func (t *Topics) fits(rec *recovery.Recovered) error {
+// Fits checks that the catalog is that of the node and as long as its log.
+func (t *Topics) Fits(rec *recovery.Recovered) error {
 	if t.found && t.node != rec.Node.ID {
-		return fmt.Errorf("%w: the snapshot is of node %x, expected %x", ErrCatalog, t.node, rec.Node.ID)
+		return fmt.Errorf("%w: the snapshot is of node %x, expected %x", Err, t.node, rec.Node.ID)
 	}
 	end := int64(0)
 	for _, states := range rec.Partitions {
@@ -136,7 +145,7 @@ func (t *Topics) fits(rec *recovery.Recovered) error {
 		}
 	}
 	if end != t.state.Next() {
-		return fmt.Errorf("%w: its log ends at offset %d, expected %d", ErrCatalog, end, t.state.Next())
+		return fmt.Errorf("%w: its log ends at offset %d, expected %d", Err, end, t.state.Next())
 	}
 	return nil
 }
