@@ -65,6 +65,8 @@ type Report struct {
 	Cases     []*Case           `json:"cases"`
 	Rows      []Row             `json:"rows"`
 	Seconds   float64           `json:"seconds"`
+	// Complete says that everything was measured: nothing has ended it before.
+	Complete bool `json:"complete"`
 }
 
 // session of [All] under way.
@@ -109,6 +111,7 @@ func All(ctx context.Context, p Platform, o AllOptions) (*Report, error) {
 	if err != nil {
 		return s.rep, err
 	}
+	s.rep.Complete = true
 	var failed []error
 	for _, c := range s.rep.Cases {
 		failed = append(failed, c.Result.Err())
@@ -340,8 +343,11 @@ func (s *session) endToEnd(ctx context.Context) error {
 	return nil
 }
 
-// Text is the report for people.
+// Text is the report for people, empty if nothing has been measured.
 func (r *Report) Text() string {
+	if len(r.Rows) == 0 {
+		return ""
+	}
 	var b strings.Builder
 	b.WriteString(r.Host.String())
 	fmt.Fprintf(&b, "noise    %s\n", r.Jitter)
@@ -355,6 +361,9 @@ func (r *Report) Text() string {
 	b.WriteString("\n")
 	for _, c := range r.Cases {
 		b.WriteString(c.Text())
+	}
+	if !r.Complete {
+		b.WriteString("INCOMPLETE: it ended before everything was measured\n")
 	}
 	fmt.Fprintf(&b, "took %.0f s\n", r.Seconds)
 	return b.String()

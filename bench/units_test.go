@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -359,5 +360,19 @@ func TestRunsOfOneMomentHaveIDsOfTheirOwn(t *testing.T) {
 	}
 	if len(upper) < 50 {
 		t.Fatalf("100 ids differ in their lower bits only, but for %d", len(upper))
+	}
+}
+
+func TestAReportOfNothingIsEmptyAndOneOfAPartSaysSo(t *testing.T) {
+	var r Report
+	if got := r.Text(); got != "" {
+		t.Errorf("nothing measured, yet it prints %q", got)
+	}
+	r.Rows = []Row{atMost("x", 1, 2, 1, "s", "")}
+	if !strings.Contains(r.Text(), "INCOMPLETE") {
+		t.Errorf("a part looks like the whole:\n%s", r.Text())
+	}
+	if r.Complete = true; strings.Contains(r.Text(), "INCOMPLETE") {
+		t.Errorf("the whole looks like a part:\n%s", r.Text())
 	}
 }

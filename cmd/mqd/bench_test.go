@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/cmd/mqd/benching"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
-	"github.com/mqd-broker/mqd/net/wire"
+	"github.com/spf13/cobra"
 )
 
 // asProgram in the environment makes the test binary the program itself: the one
@@ -24,6 +22,10 @@ func init() {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+}
+
+func newBench() *cobra.Command {
+	return benching.New(benching.Needs{Platform: benchPlatform, Revision: revision})
 }
 
 // runBench runs a verb of bench and returns what it prints.
@@ -50,46 +52,6 @@ func TestAnInterruptedBenchSaysSo(t *testing.T) {
 	}
 }
 
-func TestListsOfBenchRunAreCombined(t *testing.T) {
-	f := &runFlags{
-		classes: []string{"memory", "flushed"}, client: []string{"poll", "block"}, partitions: []int{1, 64},
-		batch: []int{16}, depths: []int{4}, rates: []int64{0}, spread: "one", read: "after", repeat: 1,
-	}
-	loads, err := f.loads()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, l := range loads {
-		if l.BatchMessages != 16 || l.Depth != 4 || l.Spread != bench.One || l.Reading != bench.After || l.Warmup >= 0 {
-			t.Errorf("%+v", l)
-		}
-		got = append(got, l.Class.String()+" "+l.Client.String()+" "+strings.Repeat("|", l.Partitions/64))
-	}
-	want := []string{
-		"memory poll ", "memory block ", "memory poll |", "memory block |",
-		"flushed poll ", "flushed block ", "flushed poll |", "flushed block |",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if loads[0].Class != wire.ClassMemory {
-		t.Errorf("class %v", loads[0].Class)
-	}
-}
-
-func TestBurstsAreReadFromTheCommandLine(t *testing.T) {
-	got, err := parseBurst("50000/50ms/1s")
-	if want := (bench.Burst{Messages: 50000, Length: 50 * time.Millisecond, Period: time.Second}); err != nil || got != want {
-		t.Errorf("%+v, error %v", got, err)
-	}
-	for _, bad := range []string{"50000", "a/1s/1s", "1/x/1s", "1/1s/x", "1/1s/1s/1s"} {
-		if _, err := parseBurst(bad); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-}
-
 func TestBadFlagsOfBenchAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "--class", "sometimes"}, {"run", "--client", "spin"}, {"run", "--spread", "wide"}, {"run", "--read", "never"},
@@ -103,7 +65,7 @@ func TestBadFlagsOfBenchAreRefused(t *testing.T) {
 }
 
 func TestBenchMeasuresTheFloorsOfThisMachine(t *testing.T) {
-	if _, err := newBenchPlatform(); err != nil {
+	if _, err := benchPlatform(); err != nil {
 		t.Skipf("no driver here: %v", err)
 	}
 	out, err := runBench(t, "net", "--duration", "50ms", "--depths", "1", "--server-idle", "adaptive")
@@ -134,7 +96,7 @@ func TestBenchMeasuresTheFloorsOfThisMachine(t *testing.T) {
 }
 
 func TestBenchRunMeasuresABrokerOfItsOwn(t *testing.T) {
-	if _, err := newBenchPlatform(); err != nil {
+	if _, err := benchPlatform(); err != nil {
 		t.Skipf("no driver here: %v", err)
 	}
 	t.Setenv(asProgram, "1")
@@ -170,7 +132,7 @@ func TestBenchRunMeasuresABrokerOfItsOwn(t *testing.T) {
 }
 
 func TestBenchAllPutsEveryFigureBesideItsBudget(t *testing.T) {
-	if _, err := newBenchPlatform(); err != nil {
+	if _, err := benchPlatform(); err != nil {
 		t.Skipf("no driver here: %v", err)
 	}
 	t.Setenv(asProgram, "1")

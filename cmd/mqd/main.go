@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/adminclient"
+	"github.com/mqd-broker/mqd/cmd/mqd/benching"
 	"github.com/mqd-broker/mqd/cmd/mqd/groups"
 	"github.com/mqd-broker/mqd/cmd/mqd/salvager"
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ work with it.`,
 	}
 	root.Flags().Bool("version", false, "the same as mqd version")
 	root.AddCommand(
-		newBench(),
+		benching.New(benching.Needs{Platform: benchPlatform, Revision: revision}),
 		newServe(), newConfig(), adminclient.New(addForm),
 		newTopic(), newProduce(), newConsume(),
 		groups.New(func(cmd *cobra.Command) groups.Broker {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/node"
 	"github.com/spf13/cobra"
 )
 
@@ -72,4 +74,18 @@ func (b build) print(w io.Writer) {
 	for _, d := range b.Drivers {
 		fmt.Fprintf(w, "driver\t%s: %s\n", d.Name, d.State)
 	}
+}
+
+// revision names the program in reports: the build's version, or what Go knows of it.
+func revision() string {
+	if b := readBuild(); b.Version == "unknown" && b.Commit != "" {
+		return b.Commit
+	}
+	return version
+}
+
+// benchPlatform is the driver that a broker would have.
+func benchPlatform() (node.Platform, error) {
+	p, _, err := newPlatform(settings.Auto)
+	return p, err
 }

@@ -1,4 +1,4 @@
-package main
+package benching
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type runFlags struct {
 	load            bench.Load
 }
 
-func (t *benchTool) newRun() *cobra.Command {
+func (t *tool) newRun() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run [flags] [-- flags of serve]",
@@ -154,7 +154,7 @@ func parseBurst(text string) (bench.Burst, error) {
 	return bench.Burst{Messages: n, Length: length, Period: period}, nil
 }
 
-func (t *benchTool) run(cmd *cobra.Command, f *runFlags, loads []bench.Load, serve []string) error {
+func (t *tool) run(cmd *cobra.Command, f *runFlags, loads []bench.Load, serve []string) error {
 	ctx, end, p, err := t.begin(cmd)
 	if err != nil {
 		return err
@@ -181,16 +181,16 @@ func (t *benchTool) run(cmd *cobra.Command, f *runFlags, loads []bench.Load, ser
 }
 
 // measure makes the measurements of bench run.
-func (t *benchTool) measure(ctx context.Context, cmd *cobra.Command, p benchPlatform, target bench.Target,
+func (t *tool) measure(ctx context.Context, cmd *cobra.Command, p platform, target bench.Target,
 	place host.Placement, loads []bench.Load, repeat int,
 ) error {
 	out := cmd.OutOrStdout()
 	report := struct {
-		benchHead
+		head
 		Cases []*bench.Case `json:"cases"`
 	}{}
 	var err error
-	if report.benchHead, err = t.head(ctx, p, place, out); err != nil {
+	if report.head, err = t.head(ctx, p, place, out); err != nil {
 		return err
 	}
 	run := func(ctx context.Context, load bench.Load) (*bench.Result, error) {

@@ -1,0 +1,56 @@
+package benching
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mqd-broker/mqd/bench"
+	"github.com/spf13/cobra"
+)
+
+func (t *tool) newAll() *cobra.Command {
+	o := bench.AllOptions{}
+	cmd := &cobra.Command{
+		Use:   "all [flags] [-- flags of serve]",
+		Short: "Measure the floors and a broker against its budgets, in about two minutes",
+		Long: `Start a broker on a new directory below --dir, measure disk, network and machine, and
+the broker against budgets made of these floors; then end the broker. The verdicts in
+the table are information: the exit status is 1 only if messages did not come back as
+they went out.`,
+		Example: `  mqd bench all
+  mqd bench all --dir /var/lib/mqd -- --shards 1`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Args = args
+			return t.all(cmd, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.Rounds, "rounds", 7, "`rounds` of what is compared in turn")
+	flags.DurationVar(&o.Piece, "piece", 400*time.Millisecond, "length of a measurement in a round")
+	flags.DurationVar(&o.Long, "long", 3*time.Second, "length of other measurements")
+	return cmd
+}
+
+func (t *tool) all(cmd *cobra.Command, o bench.AllOptions) error {
+	ctx, end, p, err := t.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if o.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	o.Dir, o.Interrupt, o.Revision, o.Place = t.dir, interruptsOf(t.dir), t.needs.Revision(), t.place
+	o.Progress = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+	out := cmd.OutOrStdout()
+	report, err := bench.All(ctx, p, o)
+	if report != nil && t.form == formText {
+		_, werr := io.WriteString(out, report.Text())
+		err = errors.Join(err, werr)
+	}
+	return t.finish(out, report, err)
+}

@@ -1,0 +1,127 @@
+package benching
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/spf13/cobra"
+)
+
+func (t *tool) newDisk() *cobra.Command {
+	var ops, sizes, idle []string
+	var depths []int
+	var duration time.Duration
+	fileSize := "128MiB"
+	cmd := &cobra.Command{
+		Use:   "disk",
+		Short: "Measure writes, durable writes and reads of a file",
+		Long: `Measure O_DIRECT writes, writes that are durable when they end (DSYNC) and reads of a
+file that has been written before, through the broker's own driver, on a thread that
+polls (and yields) or sleeps.`,
+		Example: "  mqd bench disk --dir /var/lib/mqd\n  mqd bench disk --ops dsync --sizes 4KiB --depths 1 --duration 5s",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o := bench.DiskOptions{Depths: depths, Duration: duration}
+			err := errors.Join(
+				parseEach(ops, &o.Ops, bench.ParseDiskOp), parseEach(idle, &o.Idle, bench.ParseIdle),
+				parseEach(sizes, &o.Sizes, func(s string) (int, error) { n, err := settings.ParseSize(s); return int(n), err }))
+			if size, serr := settings.ParseSize(fileSize); serr == nil {
+				o.FileBytes = size
+			} else {
+				err = errors.Join(err, serr)
+			}
+			if err != nil {
+				return err
+			}
+			return t.disk(cmd, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&ops, "ops", []string{"write", "dsync", "read"}, "`operations` to measure: write, dsync, read")
+	flags.StringSliceVar(&sizes, "sizes", []string{"4KiB", "16KiB", "64KiB", "256KiB", "1MiB"}, "`sizes` of operations")
+	flags.IntSliceVar(&depths, "depths", []int{1, 4, 16}, "`operations` in flight")
+	flags.StringSliceVar(&idle, "idle", []string{"poll", "block"}, "what the thread does while it waits, in `words`: poll, block, adaptive")
+	flags.DurationVar(&duration, "duration", 300*time.Millisecond, "length of each measurement")
+	flags.StringVar(&fileSize, "file-size", fileSize, "`size` of the file")
+	return cmd
+}
+
+func (t *tool) disk(cmd *cobra.Command, o bench.DiskOptions) error {
+	ctx, end, p, err := t.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	out := cmd.OutOrStdout()
+	place := t.place(nil)
+	o.Dir, o.CPU = t.dir, place.Server
+	report := struct {
+		head
+		Disk []bench.DiskResult `json:"disk"`
+	}{}
+	if report.head, err = t.head(ctx, p, place, out); err != nil {
+		return err
+	}
+	t.line(out, bench.DiskHeader())
+	err = bench.Disk(ctx, p, o, func(r bench.DiskResult) {
+		report.Disk = append(report.Disk, r)
+		t.line(out, r.Row())
+	})
+	return t.finish(out, report, err)
+}
+
+func (t *tool) newNet() *cobra.Command {
+	var server, client []string
+	o := bench.NetOptions{}
+	cmd := &cobra.Command{
+		Use:   "net",
+		Short: "Measure TCP ping-pong on the loopback interface",
+		Long: `Measure the floor of the network: produce frames one way, acknowledgements the other,
+with the broker's driver and the client loop that measures brokers. The server does
+nothing but answer.`,
+		Example: `  mqd bench net
+  mqd bench net --depths 1 --client poll --duration 5s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := errors.Join(parseEach(server, &o.Server, bench.ParseIdle), parseEach(client, &o.Client, bench.ParseIdle))
+			if err != nil {
+				return err
+			}
+			return t.net(cmd, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&server, "server-idle", []string{"adaptive", "poll", "block"}, "what the server does while it waits, in `words`: adaptive, poll, block; a broker's shards are adaptive")
+	flags.StringSliceVar(&client, "client", []string{"poll", "block"}, "what the client does while it waits, in `words`: poll (and yield), block")
+	flags.IntSliceVar(&o.Depths, "depths", []int{1, 16}, "`frames` in flight")
+	flags.IntVar(&o.Size, "size", 0, "`bytes` of a message; 0 is the mix of 50 to 512 bytes with mean 180")
+	flags.IntVar(&o.BatchMessages, "batch-messages", 1, "`messages` of a frame")
+	flags.DurationVar(&o.Duration, "duration", time.Second, "length of each measurement")
+	return cmd
+}
+
+func (t *tool) net(cmd *cobra.Command, o bench.NetOptions) error {
+	ctx, end, p, err := t.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	out := cmd.OutOrStdout()
+	place := t.place(nil)
+	o.ServerCPU, o.ClientCPU = place.Server, place.Client()
+	report := struct {
+		head
+		Network []bench.NetResult `json:"network"`
+	}{}
+	if report.head, err = t.head(ctx, p, place, out); err != nil {
+		return err
+	}
+	t.line(out, bench.NetHeader())
+	err = bench.Network(ctx, p, o, func(r bench.NetResult) {
+		report.Network = append(report.Network, r)
+		t.line(out, r.Row())
+	})
+	return t.finish(out, report, err)
+}
