@@ -79,8 +79,8 @@ check: ## check format, vet, layers, tidiness, documents, that the client builds
 	go vet ./...
 	@set -e; for dir in $$($(NESTED)); do echo "go vet ./... in $$dir"; (cd "$$dir" && go vet ./...); done
 	go test -timeout 2m ./internal/...
-	@if [ -d client ]; then echo 'go build ./client, without flags and for darwin'; \
-		GOFLAGS= go build ./client && GOFLAGS= GOOS=darwin go build ./client; fi
+	@if [ -d client ]; then echo 'go build ./client/..., without flags and for darwin'; \
+		GOFLAGS= go build ./client/... && GOFLAGS= GOOS=darwin go build ./client/...; fi
 	@set -e; for arch in arm64 amd64; do echo "go vet ./... and go build ./cmd/mqd for darwin/$$arch"; \
 		GOOS=darwin GOARCH=$$arch go vet ./...; \
 		GOFLAGS= GOOS=darwin GOARCH=$$arch go build -o /dev/null ./cmd/mqd; done

@@ -41,6 +41,8 @@ var Table = []Package{
 
 	// admin tells what a node is like, so it stands above it; nothing below knows of it.
 	{Path: "admin", Rank: 96},
+	// mqdtest runs a node beside the client, for the tests of others.
+	{Path: "client/mqdtest", Rank: 96, Traits: TestSupport},
 	{Path: "node", Rank: 95, External: []string{modCPUID}},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
 	{Path: "bench/machine", Rank: 89},
@@ -48,7 +50,7 @@ var Table = []Package{
 
 	// client stands outside the broker: see Never. It ranks above the front doors
 	// because its tests run a whole broker in the process.
-	{Path: "client", Rank: 85},
+	{Path: "client", Rank: 85, TestUp: []string{"client/mqdtest"}},
 	{Path: "client/internal/admin", Rank: 84},
 	{Path: "client/internal/link", Rank: 82},
 	{Path: "client/internal/lane", Rank: 84},
@@ -155,7 +157,7 @@ var Never = []Rule{
 		Why: "connections carry bytes; protocols stand above them"},
 	{From: []string{"engine/...", "uring", "ringbuf", "batch"}, To: []string{"net/...", "client"},
 		Why: "the engine and what is below it know no protocol"},
-	{From: []string{"client/..."}, To: []string{"admin", "bench/...", "tuning", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
+	{From: []string{"client", "client/internal/..."}, To: []string{"admin", "bench/...", "tuning", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
 		Why: "users build client alone: batch, net/wire and the standard library"},
 	{From: []string{"net/wire"}, To: []string{"ringbuf"},
 		Why: "a codec has no threads"},
@@ -167,8 +169,10 @@ var Only = []Rule{
 		Why: "giouring links only with a linker flag, and its bugs are handled in one place"},
 	{To: []string{"uring"}, From: []string{"cmd/mqd", "test/..."}, Tests: []string{"uring", "bench"},
 		Why: "cmd/mqd alone picks a driver; everything else links without a flag"},
-	{To: []string{"engine/aio/portable"}, From: []string{"cmd/mqd", "test/..."}, Tests: []string{"..."},
-		Why: "cmd/mqd alone picks a driver"},
+	{To: []string{"engine/aio/portable"}, From: []string{"cmd/mqd", "client/mqdtest", "test/..."}, Tests: []string{"..."},
+		Why: "cmd/mqd alone picks a driver; mqdtest takes the one that needs no privileges"},
+	{To: []string{"client/mqdtest"}, From: []string{"test/..."}, Tests: []string{"..."},
+		Why: "a broker for tests"},
 	{To: []string{"engine/aio/sim"}, From: []string{"cmd/mqd", "test/..."}, Tests: []string{"..."},
 		Why: "the simulator is for tests and for the verb that runs it"},
 	{To: []string{"engine/aio/aiotest"}, From: []string{"test/..."}, Tests: []string{"..."},
@@ -179,7 +183,7 @@ var Only = []Rule{
 		Why: "it blocks: a shard has sockets from its driver"},
 	{To: []string{"engine/aio/openfiles"}, From: []string{"uring", "engine/aio/portable"},
 		Why: "it is a part of drivers"},
-	{To: []string{"client"}, From: []string{"cmd/mqd", "cmd/mqd/groupreader", "cmd/mqd/groups", "cmd/mqd/messages", "cmd/mqd/trim", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
+	{To: []string{"client"}, From: []string{"client/mqdtest", "cmd/mqd", "cmd/mqd/groupreader", "cmd/mqd/groups", "cmd/mqd/messages", "cmd/mqd/trim", "bench", "test/..."}, Tests: []string{"net/native", "client", "node", "admin"},
 		Why: "the broker does not speak to itself through its client"},
 	{To: []string{"internal/layers"}, From: []string{"internal/tidy", "internal/docs"}, Tests: []string{"internal/..."},
 		Why: "the rules are for tests"},

@@ -1,0 +1,224 @@
+// Package mqdtest runs a broker inside a test.
+//
+// It is the real one: engine, journals, segments, consumer groups and the native protocol,
+// on sockets of the loopback interface and on files in a directory of the test, which goes
+// when the test ends. It takes neither root nor io_uring, and no linker flag, because its
+// files are served by threads (the portable driver). A test may have any number of
+// brokers, and tests that have some may run in parallel.
+//
+//	func TestOrdersAreStored(t *testing.T) {
+//		b := mqdtest.New(t)
+//		b.CreateTopic("orders", 4)
+//		shop.Open(b.Addr()).Order("one pump")
+//		if got := b.ReadAll("orders"); len(got) != 1 {
+//			t.Errorf("%d orders are stored", len(got))
+//		}
+//	}
+//
+// What goes wrong with the broker itself fails the test, so that no method returns an
+// error. Like t.FailNow, methods are called on the goroutine of the test.
+//
+// A service meets more than a broker that works. [Broker.Restart] and [Broker.Crash] show
+// whether it goes on behind a start of the broker, [Broker.Stop] and [Broker.Start]
+// whether it lives through an outage. The address stays the same. A crash takes from a
+// topic of class memory what had not been written yet, as a kill does, and nothing that
+// was acknowledged from other topics.
+package mqdtest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/portable"
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/node"
+)
+
+const (
+	// patience ends a test that hangs. Nothing is measured with it.
+	patience = time.Minute
+	// portPause is how long a start waits for its port before it tries again.
+	portPause = 10 * time.Millisecond
+
+	journalBytes = 8 << 20
+	messageBytes = 1 << 20
+	cacheBytes   = 8 << 20 // of a shard
+	recvBuffers  = 64
+)
+
+// Broker is a broker that a test runs in its own process. Make one with [New].
+type Broker struct {
+	t    testing.TB
+	cfg  node.Config
+	node *node.Node // nil while it is stopped
+}
+
+// Option changes a broker; see the With functions.
+type Option func(*node.Config)
+
+// WithShards gives the broker so many shards, 1 to 64, each with a journal and threads of
+// its own. Default 1.
+func WithShards(n int) Option { return func(c *node.Config) { c.Shards = n } }
+
+// WithAutoCreate has the broker make a topic with so many partitions when a client names
+// one that does not exist.
+func WithAutoCreate(partitions int) Option {
+	return func(c *node.Config) { c.AutoCreate, c.DefaultPartitions = true, partitions }
+}
+
+// WithMaxMessageBytes sets the largest batch that the broker takes, 4 KiB to 1 MiB.
+// Default 1 MiB.
+func WithMaxMessageBytes(n int) Option { return func(c *node.Config) { c.MaxMessageBytes = n } }
+
+// WithIdleTimeout sets after how long a silence the broker closes a connection. Default
+// 120 s.
+func WithIdleTimeout(d time.Duration) Option { return func(c *node.Config) { c.IdleTimeout = d } }
+
+// WithLogger sets where the broker's log goes. Default: warnings and errors to the log of
+// the test.
+func WithLogger(l *slog.Logger) Option { return func(c *node.Config) { c.Log = l } }
+
+// New starts a broker that ends with the test. Its data are in a directory of t.TempDir.
+func New(t testing.TB, opts ...Option) *Broker {
+	t.Helper()
+	b := &Broker{t: t, cfg: node.Config{
+		Dir: filepath.Join(t.TempDir(), "mqd"), Listen: "127.0.0.1:0", Shards: 1, Version: "mqdtest",
+		JournalBytes: journalBytes, MaxMessageBytes: messageBytes, RecvBuffers: recvBuffers,
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}}
+	for _, o := range opts {
+		o(&b.cfg)
+	}
+	b.cfg.CacheBytes = int64(b.cfg.Shards) * cacheBytes
+	b.Start()
+	t.Cleanup(func() {
+		// A test that has failed may have left clients that keep the broker busy.
+		if b.node == nil {
+			return
+		}
+		if err := b.node.Abort(); err != nil {
+			t.Errorf("mqdtest: %v", err)
+		}
+	})
+	return b
+}
+
+// Addr is where the broker listens, "127.0.0.1:port". It stays the same for the life of
+// the test.
+func (b *Broker) Addr() string { return b.cfg.Listen }
+
+// Start starts the broker again behind a [Broker.Stop].
+func (b *Broker) Start() {
+	b.t.Helper()
+	if b.node != nil {
+		b.t.Fatal("mqdtest: the broker runs already")
+	}
+	ctx, cancel := b.context()
+	defer cancel()
+	n, err := node.Start(ctx, b.cfg, machine{})
+	again := time.NewTicker(portPause)
+	defer again.Stop()
+	for errors.Is(err, syscall.EADDRINUSE) && ctx.Err() == nil {
+		// While the broker was down a client of anybody's may have got its port.
+		select {
+		case <-again.C:
+			n, err = node.Start(ctx, b.cfg, machine{})
+		case <-ctx.Done():
+		}
+	}
+	if err != nil {
+		b.t.Fatalf("mqdtest: the broker does not start: %v", err)
+	}
+	b.node, b.cfg.Listen = n, n.Addr()
+}
+
+// Stop ends the broker in order: what is in flight is finished and everything flushed.
+// Until [Broker.Start] nobody listens at its address.
+func (b *Broker) Stop() {
+	b.t.Helper()
+	if err := b.running().Stop(context.WithoutCancel(b.t.Context())); err != nil {
+		b.t.Fatalf("mqdtest: the broker does not end in order: %v", err)
+	}
+	b.node = nil
+}
+
+// Restart ends the broker in order and starts it again.
+func (b *Broker) Restart() {
+	b.t.Helper()
+	b.Stop()
+	b.Start()
+}
+
+// Crash ends the broker at once, as kill -9 does, and starts it again: connections break,
+// requests in flight have an outcome that nobody knows, and the start recovers what was
+// acknowledged.
+func (b *Broker) Crash() {
+	b.t.Helper()
+	if err := b.running().Abort(); err != nil {
+		b.t.Fatalf("mqdtest: %v", err)
+	}
+	b.node = nil
+	b.Start()
+}
+
+func (b *Broker) running() *node.Node {
+	b.t.Helper()
+	if b.node == nil {
+		b.t.Fatal("mqdtest: the broker is stopped")
+	}
+	return b.node
+}
+
+// Client dials the broker. The client is closed, without waiting, when the test ends.
+func (b *Broker) Client(opts ...client.Option) *client.Client {
+	b.t.Helper()
+	c := b.dial(opts...)
+	b.t.Cleanup(func() { closeAtOnce(c) })
+	return c
+}
+
+func (b *Broker) dial(opts ...client.Option) *client.Client {
+	b.t.Helper()
+	ctx, cancel := b.context()
+	defer cancel()
+	c, err := client.Dial(ctx, []string{b.Addr()}, opts...)
+	if err != nil {
+		b.t.Fatalf("mqdtest: %v", err)
+	}
+	return c
+}
+
+// context bounds what is asked of the broker. A test's cleanups may ask too.
+func (b *Broker) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(b.t.Context()), patience)
+}
+
+func closeAtOnce(c *client.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.Close(ctx) // whatever was to be waited for, the test has waited
+}
+
+// machine is the test's own process.
+type machine struct{}
+
+// NewDriver implements node.Platform.
+func (machine) NewDriver(_ int, o aio.Options) (aio.Driver, error) {
+	return portable.New(o, portable.Config{})
+}
+
+// Thread implements node.Platform: loops that are idle block.
+func (machine) Thread(int) shard.Thread { return nil }
+
+// Locked implements node.Platform.
+func (machine) Locked() bool { return false }
+
+// Pin implements node.Platform: shards run wherever there is a CPU.
+func (machine) Pin(int) error { return nil }
