@@ -29,14 +29,20 @@ type Round struct {
 	Verdict Verdict `json:"verdict"`
 }
 
-// newRound takes the percentiles of a measurement of length d. One in which nothing
+// NewRound takes the percentiles of a measurement of length d. One in which nothing
 // was finished took at least so long: zero would look like the best of all.
-func newRound(s Summary, d time.Duration) Round {
+func NewRound(s Summary, d time.Duration) Round {
 	if s.Count == 0 {
 		return Round{P50: int64(d), P99: int64(d)}
 	}
 	return Round{P50: s.P50, P99: s.P99}
 }
+
+// P50 is the round's median, for [Compare] and [Median].
+func P50(r Round) int64 { return r.P50 }
+
+// P99 is the round's 99th percentile, for [Compare] and [Median].
+func P99(r Round) int64 { return r.P99 }
 
 // Runner makes measurements; each is told the target and returns what it found.
 type Runner func(ctx context.Context, load Load) (*Result, error)
@@ -55,17 +61,18 @@ func Interleave(ctx context.Context, run Runner, loads []Load, repeat int) ([]*C
 			if cases[i] == nil {
 				cases[i] = &Case{}
 			}
-			cases[i].add(res)
+			cases[i].Add(res)
 		}
 	}
 	for _, c := range cases {
-		c.finish()
+		c.Finish()
 	}
 	return cases, nil
 }
 
-func (c *Case) add(res *Result) {
-	r := newRound(res.Ack, res.Load.Duration)
+// Add takes the next repetition.
+func (c *Case) Add(res *Result) {
+	r := NewRound(res.Ack, res.Load.Duration)
 	r.Rate, r.Verdict = res.Rate, res.Verdict
 	c.Rounds = append(c.Rounds, r)
 	if c.Result == nil {
@@ -75,27 +82,28 @@ func (c *Case) add(res *Result) {
 	c.Result.merge(res)
 }
 
-func (c *Case) finish() {
+// Finish computes what is told of all repetitions, when there is at least one.
+func (c *Case) Finish() {
 	n := float64(len(c.Rounds))
 	c.Result.Rate /= n
 	c.Result.Bytes /= n
 	c.Result.summarize()
-	c.P50 = median(c.Rounds, func(r Round) int64 { return r.P50 })
-	c.P99 = median(c.Rounds, func(r Round) int64 { return r.P99 })
+	c.P50 = Median(c.Rounds, P50)
+	c.P99 = Median(c.Rounds, P99)
 }
 
 // Text is the case for people.
 func (c *Case) Text() string {
 	text := c.Result.Text()
 	if len(c.Rounds) > 1 {
-		text += fmt.Sprintf("  %d rounds: median p50 %s, median p99 %s\n", len(c.Rounds), micros(c.P50), micros(c.P99))
+		text += fmt.Sprintf("  %d rounds: median p50 %s, median p99 %s\n", len(c.Rounds), Micros(c.P50), Micros(c.P99))
 	}
 	return text
 }
 
-// median is the middle of what value gives for each element, the mean of the two
+// Median is the middle of what value gives for each element, the mean of the two
 // in the middle of an even number.
-func median[T any, N int64 | float64](all []T, value func(T) N) N {
+func Median[T any, N int64 | float64](all []T, value func(T) N) N {
 	v := make([]N, 0, len(all))
 	for _, a := range all {
 		v = append(v, value(a))
@@ -127,7 +135,7 @@ func Compare(a, b []Round, value func(Round) int64) Pairs {
 		ratios = append(ratios, float64(value(a[i]))/float64(max(1, value(b[i]))))
 	}
 	same := func(f float64) float64 { return f }
-	p := Pairs{Median: median(ratios, same), Count: len(ratios)}
+	p := Pairs{Median: Median(ratios, same), Count: len(ratios)}
 	if p.Count == 0 {
 		return p
 	}
@@ -138,7 +146,7 @@ func Compare(a, b []Round, value func(Round) int64) Pairs {
 		for j := range sample {
 			sample[j] = ratios[r.IntN(p.Count)]
 		}
-		medians[i] = median(sample, same)
+		medians[i] = Median(sample, same)
 	}
 	slices.SortFunc(medians, cmp.Compare[float64])
 	p.Low, p.High = medians[resamples/40], medians[resamples-1-resamples/40]

@@ -302,5 +302,5 @@ func DiskHeader() string {
 // Row is the result as one line.
 func (r DiskResult) Row() string {
 	return fmt.Sprintf("%-6s %-6s %8d %5d  %10.0f %9.1f  %10s %10s %10s", r.Idle, r.Op, r.Size, r.Depth, r.Ops, r.Bytes/1e6,
-		micros(r.Latency.P50), micros(r.Latency.P99), micros(r.Latency.P999))
+		Micros(r.Latency.P50), Micros(r.Latency.P99), Micros(r.Latency.P999))
 }

@@ -62,11 +62,11 @@ func usualTurn(p Platform, clock aio.Clock) int64 {
 		now := clock.Now()
 		turns[i], last = now-last, now
 	}
-	return median(turns, func(ns int64) int64 { return ns })
+	return Median(turns, func(ns int64) int64 { return ns })
 }
 
 // String is the jitter in one line.
 func (j Jitter) String() string {
 	return fmt.Sprintf("%.0f gaps over 1 µs a second, %.2f %% of the time; p50 %s  p99 %s  p99.9 %s  max %s",
-		j.PerSecond, 100*j.Stolen, micros(j.Gaps.P50), micros(j.Gaps.P99), micros(j.Gaps.P999), micros(j.Gaps.Max))
+		j.PerSecond, 100*j.Stolen, Micros(j.Gaps.P50), Micros(j.Gaps.P99), Micros(j.Gaps.P999), Micros(j.Gaps.Max))
 }

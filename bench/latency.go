@@ -78,11 +78,11 @@ func (l *Latency) Summary() Summary {
 // String is the summary in one line, in microseconds.
 func (s Summary) String() string {
 	return fmt.Sprintf("p50 %s  p90 %s  p99 %s  p99.9 %s  max %s",
-		micros(s.P50), micros(s.P90), micros(s.P99), micros(s.P999), micros(s.Max))
+		Micros(s.P50), Micros(s.P90), Micros(s.P99), Micros(s.P999), Micros(s.Max))
 }
 
-// micros writes nanoseconds as microseconds with three or more digits.
-func micros(ns int64) string {
+// Micros writes nanoseconds as microseconds with three or more digits.
+func Micros(ns int64) string {
 	us := float64(ns) / 1e3
 	switch {
 	case us < 10:

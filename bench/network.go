@@ -38,7 +38,7 @@ func Network(ctx context.Context, p Platform, o NetOptions, each func(NetResult)
 	for _, server := range o.Server {
 		for _, client := range o.Client {
 			for _, depth := range o.Depths {
-				r, err := pingPong(ctx, p, o, NetResult{Server: server, Client: client, Depth: depth})
+				r, err := PingPong(ctx, p, o, NetResult{Server: server, Client: client, Depth: depth})
 				if err != nil {
 					return err
 				}
@@ -49,8 +49,8 @@ func Network(ctx context.Context, p Platform, o NetOptions, each func(NetResult)
 	return nil
 }
 
-// pingPong measures one case.
-func pingPong(ctx context.Context, p Platform, o NetOptions, r NetResult) (NetResult, error) {
+// PingPong measures one case of [Network].
+func PingPong(ctx context.Context, p Platform, o NetOptions, r NetResult) (NetResult, error) {
 	load := Load{
 		BatchMessages: o.BatchMessages, Depth: r.Depth, Size: o.Size, Client: r.Client,
 		Duration: o.Duration, Warmup: o.Duration / 5, CPUs: cpuList(o.ClientCPU),
@@ -86,5 +86,5 @@ func NetHeader() string {
 // Row is the result as one line.
 func (r NetResult) Row() string {
 	return fmt.Sprintf("%-9s %-7s %5d  %12.0f  %10s %10s %10s", r.Server, r.Client, r.Depth, r.Rate,
-		micros(r.RTT.P50), micros(r.RTT.P99), micros(r.RTT.P999))
+		Micros(r.RTT.P50), Micros(r.RTT.P99), Micros(r.RTT.P999))
 }

@@ -119,7 +119,7 @@ func (res *Result) summarize() {
 	}
 	res.Verdict = verdict(res.Faults, res.Ack, res.Lag)
 	if res.Verdict == Invalid {
-		res.Reason = fmt.Sprintf("send lag p99 %s, latency p99 %s", micros(res.Lag.P99), micros(res.Ack.P99))
+		res.Reason = fmt.Sprintf("send lag p99 %s, latency p99 %s", Micros(res.Lag.P99), Micros(res.Ack.P99))
 	}
 	if res.Verdict == Valid && res.Ack.Count == 0 {
 		res.Verdict, res.Reason = Invalid, "nothing was acknowledged after the warm-up"

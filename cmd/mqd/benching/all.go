@@ -7,12 +7,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/budgets"
 	"github.com/spf13/cobra"
 )
 
 func (t *tool) newAll() *cobra.Command {
-	o := bench.AllOptions{}
+	o := budgets.Options{}
 	cmd := &cobra.Command{
 		Use:   "all [flags] [-- flags of serve]",
 		Short: "Measure the floors and a broker against its budgets, in about two minutes",
@@ -35,7 +35,7 @@ they went out.`,
 	return cmd
 }
 
-func (t *tool) all(cmd *cobra.Command, o bench.AllOptions) error {
+func (t *tool) all(cmd *cobra.Command, o budgets.Options) error {
 	ctx, end, p, err := t.begin(cmd)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (t *tool) all(cmd *cobra.Command, o bench.AllOptions) error {
 	o.Dir, o.Interrupt, o.Revision, o.Place = t.dir, interruptsOf(t.dir), t.needs.Revision(), t.place
 	o.Progress = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 	out := cmd.OutOrStdout()
-	report, err := bench.All(ctx, p, o)
+	report, err := budgets.All(ctx, p, o)
 	if report != nil && t.form == formText {
 		_, werr := io.WriteString(out, report.Text())
 		err = errors.Join(err, werr)

@@ -1,4 +1,6 @@
-package bench
+// Package budgets measures a broker beside the floors of the machine and holds the
+// figures against the budgets of the design, which are made of these floors.
+package budgets
 
 import (
 	"context"
@@ -7,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
-// AllOptions are what [All] needs.
-type AllOptions struct {
+// Options are what [All] needs.
+type Options struct {
 	// Program is the broker's binary, Args what it gets beyond what machine.StartBroker
 	// gives, Dir where its data and the disk's floor are measured.
 	Program string
@@ -34,7 +37,7 @@ type AllOptions struct {
 	Progress func(line string)
 }
 
-func (o AllOptions) withDefaults() AllOptions {
+func (o Options) withDefaults() Options {
 	if o.Rounds == 0 {
 		o.Rounds = 7
 	}
@@ -57,24 +60,24 @@ func (o AllOptions) withDefaults() AllOptions {
 
 // Report is the outcome of [All].
 type Report struct {
-	Host      machine.Host      `json:"host"`
-	Jitter    Jitter            `json:"jitter"`
-	Placement machine.Placement `json:"placement"`
-	Disk      []DiskResult      `json:"disk"`
-	Network   []NetResult       `json:"network"`
-	Cases     []*Case           `json:"cases"`
-	Rows      []Row             `json:"rows"`
-	Seconds   float64           `json:"seconds"`
+	Host      machine.Host       `json:"host"`
+	Jitter    bench.Jitter       `json:"jitter"`
+	Placement machine.Placement  `json:"placement"`
+	Disk      []bench.DiskResult `json:"disk"`
+	Network   []bench.NetResult  `json:"network"`
+	Cases     []*bench.Case      `json:"cases"`
+	Rows      []Row              `json:"rows"`
+	Seconds   float64            `json:"seconds"`
 	// Complete says that everything was measured: nothing has ended it before.
 	Complete bool `json:"complete"`
 }
 
 // session of [All] under way.
 type session struct {
-	p      Platform
-	o      AllOptions
+	p      bench.Platform
+	o      Options
 	broker *machine.Broker
-	disk   *DiskFile
+	disk   *bench.DiskFile
 	rep    *Report
 }
 
@@ -91,13 +94,13 @@ const settle = time.Second
 // All measures the floors of the machine and a broker, which it starts, against
 // them. The error is ErrFailed if messages did not come back as they went out;
 // figures outside their budgets are no error.
-func All(ctx context.Context, p Platform, o AllOptions) (*Report, error) {
+func All(ctx context.Context, p bench.Platform, o Options) (*Report, error) {
 	o = o.withDefaults()
 	began := time.Now()
 	s := &session{p: p, o: o, rep: &Report{Host: machine.ReadHost("/", o.Dir, o.Interrupt, o.Revision)}}
 	o.Progress("machine: noise")
 	var err error
-	if s.rep.Jitter, err = MeasureJitter(ctx, p, o.Place(nil).Client(), min(settle, o.Long)); err != nil {
+	if s.rep.Jitter, err = bench.MeasureJitter(ctx, p, o.Place(nil).Client(), min(settle, o.Long)); err != nil {
 		return nil, err
 	}
 	o.Progress("broker: start")
@@ -121,7 +124,7 @@ func All(ctx context.Context, p Platform, o AllOptions) (*Report, error) {
 
 func (s *session) measure(ctx context.Context) error {
 	var err error
-	s.disk, err = OpenDisk(s.p, DiskOptions{Dir: s.o.Dir, Duration: s.o.Piece, CPU: s.rep.Placement.Server})
+	s.disk, err = bench.OpenDisk(s.p, bench.DiskOptions{Dir: s.o.Dir, Duration: s.o.Piece, CPU: s.rep.Placement.Server})
 	if err != nil {
 		return err
 	}
@@ -139,9 +142,9 @@ func (s *session) measure(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) run(ctx context.Context, load Load) (*Result, error) {
+func (s *session) run(ctx context.Context, load bench.Load) (*bench.Result, error) {
 	load.CPUs = s.rep.Placement.Clients
-	return Run(ctx, s.p, Target{Addr: s.broker.Addr}, load)
+	return bench.Run(ctx, s.p, bench.Target{Addr: s.broker.Addr}, load)
 }
 
 // idleCPU measures a broker that has nothing to do.
@@ -179,15 +182,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // floors are the floors of one idle mode of the client, over all rounds.
 type floors struct {
-	disk, net []Round
+	disk, net []bench.Round
 }
 
 // acks measures one message in flight, with the floors beside it in every round.
 func (s *session) acks(ctx context.Context) error {
-	modes := []Idle{Poll, Block}
+	modes := []bench.Idle{bench.Poll, bench.Block}
 	classes := []wire.Class{wire.ClassFlushed, wire.ClassMemory}
 	fl := make([]floors, len(modes))
-	cases := make([]*Case, len(modes)*len(classes))
+	cases := make([]*bench.Case, len(modes)*len(classes))
 	for round := range s.o.Rounds {
 		s.o.Progress(fmt.Sprintf("one message in flight: round %d of %d", round+1, s.o.Rounds))
 		for m, mode := range modes {
@@ -195,21 +198,21 @@ func (s *session) acks(ctx context.Context) error {
 				return err
 			}
 			for c, class := range classes {
-				load := Load{Class: class, Client: mode, Reading: After, Duration: s.o.Piece, Warmup: s.o.Piece / 4, Seed: uint64(1 + round)}
+				load := bench.Load{Class: class, Client: mode, Reading: bench.After, Duration: s.o.Piece, Warmup: s.o.Piece / 4, Seed: uint64(1 + round)}
 				res, err := s.run(ctx, load)
 				if err != nil {
 					return err
 				}
 				at := &cases[c*len(modes)+m]
 				if *at == nil {
-					*at = &Case{}
+					*at = &bench.Case{}
 				}
-				(*at).add(res)
+				(*at).Add(res)
 			}
 		}
 	}
 	for _, c := range cases {
-		c.finish()
+		c.Finish()
 	}
 	s.rep.Cases = append(s.rep.Cases, cases...)
 	for m, mode := range modes {
@@ -219,33 +222,30 @@ func (s *session) acks(ctx context.Context) error {
 }
 
 // measureFloors measures D and P as a client in this mode would find them.
-func (s *session) measureFloors(ctx context.Context, mode Idle, f *floors) error {
-	companion := NoCPU
-	if mode == Poll {
+func (s *session) measureFloors(ctx context.Context, mode bench.Idle, f *floors) error {
+	companion := bench.NoCPU
+	if mode == bench.Poll {
 		companion = s.rep.Placement.Client()
 	}
-	d, err := s.disk.Measure(ctx, DiskResult{Op: DSYNC, Size: floorSize, Depth: 1, Idle: Poll}, companion)
+	d, err := s.disk.Measure(ctx, bench.DiskResult{Op: bench.DSYNC, Size: floorSize, Depth: 1, Idle: bench.Poll}, companion)
 	if err != nil {
 		return err
 	}
-	n, err := pingPong(ctx, s.p, NetOptions{Duration: s.o.Piece, ServerCPU: s.rep.Placement.Server, ClientCPU: s.rep.Placement.Client()},
-		NetResult{Server: Adaptive, Client: mode, Depth: 1})
+	n, err := bench.PingPong(ctx, s.p, bench.NetOptions{Duration: s.o.Piece, ServerCPU: s.rep.Placement.Server, ClientCPU: s.rep.Placement.Client()},
+		bench.NetResult{Server: bench.Adaptive, Client: mode, Depth: 1})
 	if err != nil {
 		return err
 	}
 	s.rep.Disk, s.rep.Network = append(s.rep.Disk, d), append(s.rep.Network, n)
-	f.disk = append(f.disk, newRound(d.Latency, s.o.Piece))
-	f.net = append(f.net, newRound(n.RTT, s.o.Piece))
+	f.disk = append(f.disk, bench.NewRound(d.Latency, s.o.Piece))
+	f.net = append(f.net, bench.NewRound(n.RTT, s.o.Piece))
 	return nil
 }
 
-func p50(r Round) int64 { return r.P50 }
-func p99(r Round) int64 { return r.P99 }
-
 // ackRows are the first and the third line of the budgets.
-func ackRows(mode Idle, f floors, flushed, memory *Case) []Row {
-	d50, d99 := median(f.disk, p50), median(f.disk, p99)
-	n50, n99 := median(f.net, p50), median(f.net, p99)
+func ackRows(mode bench.Idle, f floors, flushed, memory *bench.Case) []Row {
+	d50, d99 := bench.Median(f.disk, bench.P50), bench.Median(f.disk, bench.P99)
+	n50, n99 := bench.Median(f.net, bench.P50), bench.Median(f.net, bench.P99)
 	us := int64(time.Microsecond)
 	name := " ack, 1 in flight, client " + mode.String()
 	return []Row{
@@ -258,8 +258,8 @@ func ackRows(mode Idle, f floors, flushed, memory *Case) []Row {
 // throughputCases are the loads of one connection with 64 messages a frame.
 var throughputCases = []struct {
 	partitions int
-	client     Idle
-}{{1, Poll}, {1, Block}, {8, Block}}
+	client     bench.Idle
+}{{1, bench.Poll}, {1, bench.Block}, {8, bench.Block}}
 
 // throughput measures one connection with 64 messages a frame, beside what the
 // device makes durable in large pieces.
@@ -267,7 +267,7 @@ func (s *session) throughput(ctx context.Context) error {
 	s.o.Progress("throughput")
 	var floors []string
 	for _, size := range []int{256 << 10, 1 << 20} {
-		d, err := s.disk.Measure(ctx, DiskResult{Op: DSYNC, Size: size, Depth: 1, Idle: Poll}, NoCPU)
+		d, err := s.disk.Measure(ctx, bench.DiskResult{Op: bench.DSYNC, Size: size, Depth: 1, Idle: bench.Poll}, bench.NoCPU)
 		if err != nil {
 			return err
 		}
@@ -275,15 +275,15 @@ func (s *session) throughput(ctx context.Context) error {
 		floors = append(floors, fmt.Sprintf("%.0f MB/s in pieces of %d KiB", d.Bytes/1e6, size>>10))
 	}
 	for _, c := range throughputCases {
-		load := Load{Partitions: c.partitions, BatchMessages: 64, Depth: 64, Client: c.client, Reading: After, Duration: s.o.Long, Warmup: s.o.Piece}
-		cases, err := Interleave(ctx, s.run, []Load{load}, 1)
+		load := bench.Load{Partitions: c.partitions, BatchMessages: 64, Depth: 64, Client: c.client, Reading: bench.After, Duration: s.o.Long, Warmup: s.o.Piece}
+		cases, err := bench.Interleave(ctx, s.run, []bench.Load{load}, 1)
 		if err != nil {
 			return err
 		}
 		s.rep.Cases = append(s.rep.Cases, cases...)
 		res := cases[0].Result
 		row := atLeast("flushed, 1 connection, 64 a frame, client "+c.client.String(), res.Rate, 1e6, "msg/s",
-			plural(c.partitions, "partition")+", 64 frames in flight")
+			fmt.Sprintf("%d partition%s", c.partitions, map[bool]string{true: "s"}[c.partitions > 1])+", 64 frames in flight")
 		row.Note = fmt.Sprintf("%.0f MB/s of messages; DSYNC alone makes durable %s", res.Bytes/1e6, strings.Join(floors, ", "))
 		s.rep.Rows = append(s.rep.Rows, row)
 	}
@@ -293,19 +293,19 @@ func (s *session) throughput(ctx context.Context) error {
 // partitions compares 64 partitions with one.
 func (s *session) partitions(ctx context.Context) error {
 	s.o.Progress("64 partitions against 1")
-	load := Load{BatchMessages: 16, Depth: 16, Client: Poll, Reading: After, Duration: s.o.Piece, Warmup: s.o.Piece / 4}
+	load := bench.Load{BatchMessages: 16, Depth: 16, Client: bench.Poll, Reading: bench.After, Duration: s.o.Piece, Warmup: s.o.Piece / 4}
 	many, one := load, load
 	many.Partitions = 64
-	cases, err := Interleave(ctx, s.run, []Load{many, one}, s.o.Rounds)
+	cases, err := bench.Interleave(ctx, s.run, []bench.Load{many, one}, s.o.Rounds)
 	if err != nil {
 		return err
 	}
 	s.rep.Cases = append(s.rep.Cases, cases...)
-	pairs := Compare(cases[0].Rounds, cases[1].Rounds, p50)
+	pairs := bench.Compare(cases[0].Rounds, cases[1].Rounds, bench.P50)
 	row := atMost("flushed ack p50, 64 partitions / 1", pairs.Median, 1.3, 1, "×",
-		fmt.Sprintf("%s / %s, 16 × 16 messages in flight", micros(cases[0].P50), micros(cases[1].P50)))
+		fmt.Sprintf("%s / %s, 16 × 16 messages in flight", bench.Micros(cases[0].P50), bench.Micros(cases[1].P50)))
 	row.Note = fmt.Sprintf("%d pairs, 95 %% within %.2f to %.2f; p99 ratio %.2f", pairs.Count, pairs.Low, pairs.High,
-		Compare(cases[0].Rounds, cases[1].Rounds, p99).Median)
+		bench.Compare(cases[0].Rounds, cases[1].Rounds, bench.P99).Median)
 	s.rep.Rows = append(s.rep.Rows, row)
 	return nil
 }
@@ -314,17 +314,17 @@ func (s *session) partitions(ctx context.Context) error {
 func (s *session) endToEnd(ctx context.Context) error {
 	us := int64(time.Microsecond)
 	j := term{1, "J", s.rep.Jitter.Gaps.P99}
-	var small []DiskResult
+	var small []bench.DiskResult
 	for _, r := range s.rep.Disk {
 		if r.Size == floorSize {
 			small = append(small, r)
 		}
 	}
-	d := term{2, "D", median(small, func(r DiskResult) int64 { return r.Latency.P99 })}
+	d := term{2, "D", bench.Median(small, func(r bench.DiskResult) int64 { return r.Latency.P99 })}
 	for _, class := range []wire.Class{wire.ClassMemory, wire.ClassFlushed} {
 		s.o.Progress("end to end: " + class.String())
-		load := Load{Class: class, Rate: 100_000, Client: Poll, Reading: Live, Duration: s.o.Long, Warmup: s.o.Piece}
-		cases, err := Interleave(ctx, s.run, []Load{load}, 1)
+		load := bench.Load{Class: class, Rate: 100_000, Client: bench.Poll, Reading: bench.Live, Duration: s.o.Long, Warmup: s.o.Piece}
+		cases, err := bench.Interleave(ctx, s.run, []bench.Load{load}, 1)
 		if err != nil {
 			return err
 		}
@@ -335,7 +335,7 @@ func (s *session) endToEnd(ctx context.Context) error {
 		}
 		res := cases[0].Result
 		row := budget.within(class.String()+" end to end, 100,000 msg/s, client poll, p99", res.EndToEnd.P99)
-		if res.Verdict != Valid {
+		if res.Verdict != bench.Valid {
 			row.Note = string(res.Verdict) + ": " + res.Reason
 		}
 		s.rep.Rows = append(s.rep.Rows, row)
@@ -370,7 +370,7 @@ func (r *Report) Text() string {
 }
 
 func cpuName(cpu int) string {
-	if cpu == NoCPU {
+	if cpu == bench.NoCPU {
 		return "any"
 	}
 	return fmt.Sprint(cpu)
