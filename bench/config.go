@@ -25,9 +25,11 @@ const (
 	RoundRobin Spread = iota
 	// One sends everything to the first partition.
 	One
+	// ByKey sends a frame where its key belongs; all its messages have one key.
+	ByKey
 )
 
-var spreadNames = [...]string{"round-robin", "one"}
+var spreadNames = [...]string{"round-robin", "one", "key"}
 
 // String is the name on the command line.
 func (s Spread) String() string { return nameOf(spreadNames[:], int(s)) }
@@ -110,8 +112,20 @@ type Load struct {
 	// connections together; Burst one that comes in bursts.
 	Rate  int64 `json:"rate,omitempty"`
 	Burst Burst `json:"burst,omitzero"`
-	// Size is the size of all messages in bytes; 0 is the default mix.
-	Size int `json:"size,omitempty"`
+	// Poisson makes the gaps of Rate random.
+	Poisson bool `json:"poisson,omitempty"`
+	// Sizes are the sizes of messages, as [ParseSizes] reads them; "" is the
+	// default mix. Size, if not 0, is the size of all in bytes instead.
+	Sizes string `json:"sizes,omitempty"`
+	Size  int    `json:"size,omitempty"`
+	// Keys is the number of different keys, 0 for messages without. KeySkew is how
+	// uneven they are: 0 not at all, else Zipf's law with an exponent of 1 more.
+	Keys    int     `json:"keys,omitempty"`
+	KeySkew float64 `json:"key_skew,omitempty"`
+	// Plain is the share of a message, 0 to 1, that a codec makes nothing of. The
+	// rest is random. Codec compresses frames.
+	Plain float64     `json:"compressible,omitempty"`
+	Codec batch.Codec `json:"-"`
 	// Messages, if not 0, ends the run after about so many, before Duration is
 	// over.
 	Messages int64 `json:"messages,omitempty"`
@@ -188,11 +202,20 @@ func (c Load) validate() error {
 	if c.Duration < 0 {
 		return fmt.Errorf("%w: duration %v, expected a positive one", ErrConfig, c.Duration)
 	}
-	if c.frameBytes() > batch.MaxSize {
-		return fmt.Errorf("%w: %d messages of up to %d bytes make no batch below %d bytes", ErrConfig, c.BatchMessages, c.largest(), batch.MaxSize)
+	if c.Keys < 0 || c.Keys > MaxKeys || c.Spread == ByKey && c.Keys == 0 {
+		return fmt.Errorf("%w: %d keys, expected 0 to %d, and some to spread by", ErrConfig, c.Keys, MaxKeys)
+	}
+	if !(c.KeySkew >= 0 && c.KeySkew <= 10) || !(c.Plain >= 0 && c.Plain <= 1) {
+		return fmt.Errorf("%w: key skew %g and compressible share %g, expected 0 to 10 and 0 to 1", ErrConfig, c.KeySkew, c.Plain)
+	}
+	if c.Poisson && c.Rate == 0 {
+		return fmt.Errorf("%w: Poisson arrivals without a rate", ErrConfig)
 	}
 	if _, err := c.sizes(0); err != nil {
 		return err
+	}
+	if c.frameBytes() > batch.MaxSize {
+		return fmt.Errorf("%w: %d messages of up to %d bytes make no batch below %d bytes", ErrConfig, c.BatchMessages, c.largest(), batch.MaxSize)
 	}
 	if c.Open() {
 		return c.schedule().Validate()
@@ -205,11 +228,11 @@ func (c Load) sizes(conn int) (*Sizes, error) {
 	if c.Size != 0 {
 		return FixedSize(c.Size)
 	}
-	return MixedSizes(c.Seed + uint64(conn)), nil
+	return ParseSizes(c.Sizes, c.Seed+uint64(conn))
 }
 
 func (c Load) schedule() Schedule {
-	return Schedule{Rate: c.Rate, Batch: int64(c.BatchMessages), Burst: c.Burst}
+	return Schedule{Rate: c.Rate, Batch: int64(c.BatchMessages), Burst: c.Burst, Poisson: c.Poisson}
 }
 
 // groups is the number of frames that each connection sends, at most.
@@ -221,15 +244,17 @@ func (c Load) groups() int64 {
 	return (c.Messages + each - 1) / each
 }
 
+// largest is the size of the largest message, 0 for sizes that are none.
 func (c Load) largest() int {
-	if c.Size != 0 {
-		return c.Size
+	s, err := c.sizes(0)
+	if err != nil {
+		return 0
 	}
-	return MixMax
+	return s.Max()
 }
 
-// recordOverhead is the most that a record has beside its value.
-const recordOverhead = 32
+// recordOverhead is the most that a record has beside its value and its key.
+const recordOverhead = 32 + keySize
 
 // frameBytes bounds a produce frame.
 func (c Load) frameBytes() int {
@@ -245,12 +270,22 @@ func (c Load) Title() string {
 	parts = append(parts, plural(c.BatchMessages, "message")+" a frame")
 	if c.Size != 0 {
 		parts = append(parts, fmt.Sprintf("%d B each", c.Size))
+	} else if c.Sizes != "" && c.Sizes != "mix" {
+		parts = append(parts, c.Sizes+" B")
 	} else {
 		parts = append(parts, fmt.Sprintf("%d-%d B, mean %d", MixMin, MixMax, MixMean))
+	}
+	if c.Keys > 0 {
+		parts = append(parts, plural(c.Keys, "key"))
+	}
+	if c.Codec != batch.CodecNone {
+		parts = append(parts, fmt.Sprintf("%s, %.0f %% compressible", c.Codec, 100*c.Plain))
 	}
 	switch {
 	case c.Burst.Messages > 0:
 		parts = append(parts, fmt.Sprintf("open loop, bursts of %d messages in %v every %v", c.Burst.Messages, c.Burst.Length, c.Burst.Period))
+	case c.Poisson:
+		parts = append(parts, fmt.Sprintf("open loop, Poisson, %d messages/s", c.Rate))
 	case c.Rate > 0:
 		parts = append(parts, fmt.Sprintf("open loop, %d messages/s", c.Rate))
 	default:

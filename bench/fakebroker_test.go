@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -49,6 +50,7 @@ type fakeBroker struct {
 	links []*link
 	addr  string
 	do    misdeed
+	stall time.Duration // before the fiftieth batch it does nothing for so long
 	seen  int
 	held  []byte
 
@@ -218,7 +220,9 @@ func (b *fakeBroker) produce(l *link, h wire.Header, body []byte) error {
 		b.t.Errorf("fake broker: %v", err)
 		return err
 	}
-	b.produced.Add(1)
+	if b.produced.Add(1) == 50 && b.stall > 0 {
+		time.Sleep(b.stall)
+	}
 	t := b.topic(req.Topic)
 	resp := wire.ProduceResponse{Class: t.class, ValidLow: -1, ValidHigh: -1}
 	if b.seen++; b.seen == 5 {

@@ -2,91 +2,9 @@ package bench
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
-	"math"
 	"math/rand/v2"
 )
-
-// The default mix of message sizes, in bytes: a truncated exponential
-// distribution between MixMin and MixMax whose mean is MixMean.
-const (
-	MixMin  = 50
-	MixMax  = 512
-	MixMean = 180
-
-	// sizeSteps is the length of a table of sizes, a power of two.
-	sizeSteps = 8192
-	// MaxSize is the largest message, in bytes.
-	MaxSize = 1 << 20
-)
-
-// Sizes gives the sizes of messages, one after another, from a table: a draw
-// costs a load. Its zero value is not usable.
-type Sizes struct {
-	table []uint32
-	next  uint32
-	max   int
-}
-
-// FixedSize gives messages of n bytes each.
-func FixedSize(n int) (*Sizes, error) {
-	if n < MinSize || n > MaxSize {
-		return nil, fmt.Errorf("%w: message size %d bytes, expected %d to %d", ErrConfig, n, MinSize, MaxSize)
-	}
-	return &Sizes{table: []uint32{uint32(n)}, max: n}, nil
-}
-
-// MixedSizes gives sizes of the default mix in an order that seed decides. The
-// table holds one size for each of 8192 equal parts of the distribution, so that
-// its mean does not depend on the seed.
-func MixedSizes(seed uint64) *Sizes {
-	s := &Sizes{table: make([]uint32, sizeSteps), max: MixMax}
-	rate := truncatedRate(MixMax-MixMin, MixMean-MixMin)
-	whole := 1 - math.Exp(-rate*(MixMax-MixMin))
-	for i := range s.table {
-		u := (float64(i) + 0.5) / sizeSteps
-		s.table[i] = uint32(math.Round(MixMin - math.Log1p(-u*whole)/rate))
-	}
-	r := rand.New(rand.NewPCG(seed, 0))
-	r.Shuffle(len(s.table), func(i, j int) { s.table[i], s.table[j] = s.table[j], s.table[i] })
-	return s
-}
-
-// Next is the next size in bytes.
-func (s *Sizes) Next() int {
-	n := s.table[s.next&uint32(len(s.table)-1)]
-	s.next++
-	return int(n)
-}
-
-// Max is the largest size that comes, in bytes.
-func (s *Sizes) Max() int { return s.max }
-
-// Mean is the mean size in bytes.
-func (s *Sizes) Mean() float64 {
-	sum := 0.0
-	for _, n := range s.table {
-		sum += float64(n)
-	}
-	return sum / float64(len(s.table))
-}
-
-// truncatedRate is the rate of the exponential distribution that, cut off at
-// limit, has the given mean, which must be below half of limit.
-func truncatedRate(limit, mean float64) float64 {
-	// The mean falls as the rate rises: halve the interval.
-	low, high := 1e-9, 1.0
-	for range 200 {
-		mid := (low + high) / 2
-		if 1/mid-limit/math.Expm1(mid*limit) > mean {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return (low + high) / 2
-}
 
 // MinSize is the smallest message in bytes: what it carries to be recognised by.
 //
@@ -120,15 +38,18 @@ type stamp struct {
 type noise struct {
 	bytes []byte
 	at    int
+	// plain is the share of a message, behind its stamp, that is zeros: what a
+	// codec makes nothing of.
+	plain float64
 }
 
 // noiseSize is a prime, so that cuts differ for long.
 const noiseSize = 65521
 
-func newNoise(seed uint64) *noise {
+func newNoise(seed uint64, plain float64) *noise {
 	var key [32]byte
 	binary.BigEndian.PutUint64(key[:], seed)
-	n := &noise{bytes: make([]byte, noiseSize)}
+	n := &noise{bytes: make([]byte, noiseSize), plain: plain}
 	rand.NewChaCha8(key).Read(n.bytes) // never fails: see its documentation
 	return n
 }
@@ -139,7 +60,13 @@ func (n *noise) write(b []byte, s stamp) {
 	binary.BigEndian.PutUint32(b[payloadLaneAt:], s.lane)
 	binary.BigEndian.PutUint64(b[payloadSeqAt:], s.seq)
 	binary.BigEndian.PutUint64(b[payloadTimeAt:], uint64(s.time))
-	for rest := b[MinSize:]; len(rest) > 0; {
+	body := b[MinSize:]
+	if n.plain > 0 {
+		random := len(body) - int(n.plain*float64(len(body)))
+		clear(body[random:])
+		body = body[:random]
+	}
+	for rest := body; len(rest) > 0; {
 		k := copy(rest, n.bytes[n.at:])
 		rest = rest[k:]
 		if n.at += k; n.at == noiseSize {

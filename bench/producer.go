@@ -26,21 +26,34 @@ type request struct {
 	first    uint64 // sequence number of its first message
 	count    int64  // messages
 	intended int64
+	ready    int64 // when the client was done with it
 	sent     int64
 	turn     uint16 // of the slot: tells a late answer apart
 	busy     bool
+	held     bool // the client was in time, and the broker took nothing more
 }
 
 // producer sends the messages of one connection, in one of two ways. In a closed
 // loop it keeps depth frames in flight. In an open loop it sends a group of
 // messages when it is due, whatever is in flight, up to depth.
+//
+// A message of an open loop is late for one of two reasons. The client came to it
+// late: then the run tells of the client. Or the client was there in time and the
+// broker took nothing more, because it has not answered what is in flight or not
+// read what was sent: that is the broker's latency like any other. So a second
+// row of arrivals, known, runs ahead over what was due while the broker held
+// things up, and a group counts as late only if it is not behind it.
 type producer struct {
 	w       *worker
 	link    *link
 	conn    int // its number among all connections
 	lanes   []*lane
-	nextTo  int // lane of the next frame
+	nextTo  int       // lane of the next frame
+	due     *arrivals // nil in a closed loop
+	known   *arrivals // those that the client has come to, sent or held
+	ahead   int64     // by how many groups known is ahead
 	sizes   *Sizes
+	keys    *keys
 	noise   *noise
 	builder *batch.Builder
 	value   []byte
@@ -60,10 +73,14 @@ func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error)
 		return nil, err
 	}
 	p := &producer{
-		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed + uint64(conn)),
+		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed+uint64(conn), c.Plain), keys: newKeys(c.Keys, c.KeySkew, c.Seed+uint64(conn)),
 		builder: batch.NewBuilder(nil, c.frameBytes()), value: make([]byte, sizes.Max()),
 		requests: make([]request, c.Depth), free: make([]uint16, c.Depth), unsent: make([]uint16, 0, c.Depth),
 		nextTo: conn % len(lanes), groups: c.groups(),
+	}
+	if w.run.open {
+		p.due = newArrivals(c.schedule(), conn, c.Connections, c.Seed)
+		p.known = newArrivals(c.schedule(), conn, c.Connections, c.Seed)
 	}
 	for i := range p.free {
 		p.free[i] = uint16(c.Depth - 1 - i)
@@ -82,10 +99,10 @@ func (p *producer) offer(now int64) int64 {
 		return p.w.run.start
 	}
 	next := far
-	for built := 0; len(p.free) > 0 && p.group < p.groups; {
+	for built := 0; p.group < p.groups; {
 		intended := now
-		if p.w.run.open {
-			if intended = p.due(); intended > now {
+		if p.due != nil {
+			if intended = p.dueAt(); intended > now {
 				next = intended
 				break
 			}
@@ -94,8 +111,9 @@ func (p *producer) offer(now int64) int64 {
 			break
 		}
 		n := p.build(intended)
-		if n == 0 {
-			break // no room: the end of the send in flight makes some
+		if n == 0 { // an answer, or the end of the send in flight, makes room
+			p.hold(now)
+			break
 		}
 		if built += n; built > turnBytes {
 			next = now
@@ -106,57 +124,103 @@ func (p *producer) offer(now int64) int64 {
 	return next
 }
 
-// due is the intended time of the next group. The groups of the schedule go to
-// the connections in turn.
-func (p *producer) due() int64 {
-	c := &p.w.run.load
-	return p.w.run.start + p.w.run.schedule.At(p.group*int64(c.Connections)+int64(p.conn))
+// dueAt is the intended time of the next group of an open loop. The groups of the
+// schedule go to the connections in turn.
+func (p *producer) dueAt() int64 { return p.w.run.start + p.due.due() }
+
+// hold notes that what is due now is held up by the broker.
+func (p *producer) hold(now int64) {
+	if p.known == nil {
+		return
+	}
+	for p.group+p.ahead < p.groups {
+		intended := p.w.run.start + p.known.due()
+		if intended > now || intended >= p.w.run.until {
+			return
+		}
+		p.w.came(now-intended, intended, int64(p.w.run.load.BatchMessages))
+		p.known.advance()
+		p.ahead++
+	}
+}
+
+// passed goes on behind a group that is built, and reports whether it was held up.
+func (p *producer) passed() (held bool) {
+	p.group++
+	if p.due == nil {
+		return false
+	}
+	p.due.advance()
+	if p.ahead > 0 {
+		p.ahead--
+		return true
+	}
+	p.known.advance()
+	return false
 }
 
 // build makes one frame and returns its size in bytes, 0 if there is no room.
 func (p *producer) build(intended int64) int {
 	run := p.w.run
 	dst := p.link.room(run.frame)
-	if dst == nil {
+	if dst == nil || len(p.free) == 0 {
 		return 0
 	}
-	ln := p.lanes[p.nextTo]
-	if p.nextTo++; p.nextTo == len(p.lanes) {
-		p.nextTo = 0
-	}
+	ln, key := p.choose()
 	slot := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	r := &p.requests[slot]
-	*r = request{lane: ln, first: ln.sent, count: int64(run.load.BatchMessages), intended: intended, turn: r.turn + 1, busy: true}
+	*r = request{lane: ln, first: ln.sent, count: int64(run.load.BatchMessages), intended: intended, turn: r.turn + 1, busy: true, held: p.passed()}
 
 	start := len(dst)
 	req := wire.ProduceRequest{Topic: run.topic.id, Partition: ln.partition, MinClass: run.load.Class}
 	corr := uint32(r.turn)<<16 | uint32(slot)
 	dst = wire.AppendProduceRequestHeader(dst, corr, &req, 0)
 	body := len(dst)
-	out := p.fill(dst, ln, intended)
+	out := p.fill(dst, ln, key, intended)
 	// Now that the batch's size is known, the header is written again.
 	wire.AppendProduceRequestHeader(out[:start], corr, &req, len(out)-body)
 	p.link.filled(out)
 	p.unsent = append(p.unsent, slot)
-	p.group++
 	return len(out) - start
 }
 
+// noKey in place of a key's number: each message has one of its own, or none.
+const noKey = -1
+
+// choose says where the next frame goes and, if that depends on it, with which key.
+func (p *producer) choose() (ln *lane, key int64) {
+	if p.w.run.load.Spread == ByKey {
+		n := p.keys.draw()
+		// Multiplied, so that neighbours do not go to neighbours.
+		return p.lanes[uint64(n*0x9e3779b1)*uint64(len(p.lanes))>>32], int64(n)
+	}
+	ln = p.lanes[p.nextTo]
+	if p.nextTo++; p.nextTo == len(p.lanes) {
+		p.nextTo = 0
+	}
+	return ln, noKey
+}
+
 // fill appends a batch of the lane's next messages.
-func (p *producer) fill(dst []byte, ln *lane, intended int64) []byte {
+func (p *producer) fill(dst []byte, ln *lane, key int64, intended int64) []byte {
 	run := p.w.run
 	p.builder.Reset(dst)
 	rec := batch.Record{Timestamp: run.wall + (intended-run.start)/int64(time.Millisecond)}
 	for range run.load.BatchMessages {
 		rec.Value = p.value[:p.sizes.Next()]
+		if key != noKey {
+			rec.Key = p.keys.bytes(uint32(key))
+		} else if p.keys != nil {
+			rec.Key = p.keys.bytes(p.keys.draw())
+		}
 		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.sent, time: intended})
 		if p.builder.Append(&rec) != nil {
 			invariant.Violated("bench: a batch is within its bound")
 		}
 		ln.sent++
 	}
-	return p.builder.Finish(batch.CodecNone)
+	return p.builder.Finish(run.load.Codec)
 }
 
 // flush hands what is built to the kernel and notes when.
@@ -165,6 +229,9 @@ func (p *producer) flush() {
 		return
 	}
 	now := p.w.loop.clock.Now()
+	for i := len(p.unsent) - 1; i >= 0 && p.requests[p.unsent[i]].ready == 0; i-- {
+		p.requests[p.unsent[i]].ready = now
+	}
 	if !p.link.flush() {
 		return
 	}

@@ -18,8 +18,8 @@ const (
 	Failed Verdict = "FAILED"
 )
 
-// lagShare: a run is invalid when its send lag is more than one part in this many
-// of its latency, both at the 99th percentile.
+// lagShare: a run is invalid when its client comes later to messages than one part
+// in this many of their latency, both at the 99th percentile.
 const lagShare = 10
 
 // Result is what one measurement found.
@@ -28,12 +28,17 @@ type Result struct {
 	Class string `json:"class"`
 	Title string `json:"title"`
 	// Ack is from the intended time (closed loop: the send) to the
-	// acknowledgement. Service is from the send; Lag from the intended time to the
-	// send, of an open loop; EndToEnd from the intended time to the consumer.
+	// acknowledgement. Service is from the send; EndToEnd from the intended time to
+	// the consumer. Of an open loop, Lag is from the intended time to the send, and
+	// Late the part of it that is the client's: until it had the message ready, or
+	// found that the broker takes no more.
 	Ack      Summary `json:"ack"`
 	Service  Summary `json:"service"`
 	Lag      Summary `json:"send_lag,omitzero"`
+	Late     Summary `json:"client_late,omitzero"`
 	EndToEnd Summary `json:"end_to_end,omitzero"`
+	// Series is the course of the measurement, without warm-up.
+	Series *Series `json:"series"`
 	// Rate is acknowledged messages a second, Bytes their bytes a second.
 	Rate  float64 `json:"messages_per_second"`
 	Bytes float64 `json:"bytes_per_second"`
@@ -46,20 +51,23 @@ type Result struct {
 	// Reason is more on a verdict that is not OK.
 	Reason string `json:"reason,omitempty"`
 
-	ack, service, lag, endToEnd *Latency
+	ack, service, lag, late, endToEnd *Latency
 }
 
 // result puts together what the workers have found.
 func (r *run) result(workers []*worker) *Result {
 	res := &Result{
 		Load: r.load, Class: r.load.Class.String(), Title: r.load.Title(),
-		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), endToEnd: NewLatency(),
+		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency(),
+		Series: newSeries(r.load.Duration),
 	}
 	var acked, last int64
 	for _, w := range workers {
 		res.ack.Merge(w.ack)
 		res.service.Merge(w.service)
 		res.lag.Merge(w.lag)
+		res.late.Merge(w.late)
+		res.Series.merge(w.series)
 		res.endToEnd.Merge(w.endToEnd)
 		acked += w.ackedIn
 		last = max(last, w.lastAck)
@@ -112,14 +120,15 @@ func (r *run) verify(res *Result, workers []*worker) {
 func (res *Result) summarize() {
 	res.Ack, res.Service = res.ack.Summary(), res.service.Summary()
 	if res.lag.Count() > 0 {
-		res.Lag = res.lag.Summary()
+		res.Lag, res.Late = res.lag.Summary(), res.late.Summary()
 	}
+	res.Series.summarize()
 	if res.endToEnd.Count() > 0 {
 		res.EndToEnd = res.endToEnd.Summary()
 	}
-	res.Verdict = verdict(res.Faults, res.Ack, res.Lag)
+	res.Verdict = verdict(res.Faults, res.Ack, res.Late)
 	if res.Verdict == Invalid {
-		res.Reason = fmt.Sprintf("send lag p99 %s, latency p99 %s", Micros(res.Lag.P99), Micros(res.Ack.P99))
+		res.Reason = fmt.Sprintf("the client comes late to messages by %s, their latency is %s, both p99", Micros(res.Late.P99), Micros(res.Ack.P99))
 	}
 	if res.Verdict == Valid && res.Ack.Count == 0 {
 		res.Verdict, res.Reason = Invalid, "nothing was acknowledged after the warm-up"
@@ -127,11 +136,11 @@ func (res *Result) summarize() {
 }
 
 // verdict judges a run.
-func verdict(f Faults, ack, lag Summary) Verdict {
+func verdict(f Faults, ack, late Summary) Verdict {
 	switch {
 	case f.Any():
 		return Failed
-	case lag.P99*lagShare > ack.P99:
+	case late.P99*lagShare > ack.P99:
 		return Invalid
 	default:
 		return Valid
@@ -151,6 +160,8 @@ func (res *Result) merge(o *Result) {
 	res.ack.Merge(o.ack)
 	res.service.Merge(o.service)
 	res.lag.Merge(o.lag)
+	res.late.Merge(o.late)
+	res.Series.merge(o.Series)
 	res.endToEnd.Merge(o.endToEnd)
 	res.Rate += o.Rate
 	res.Bytes += o.Bytes
@@ -169,7 +180,7 @@ func (res *Result) Text() string {
 	fmt.Fprintf(&b, "%s\n", res.Title)
 	fmt.Fprintf(&b, "  %-11s %s  n %d\n", "ack", res.Ack, res.Ack.Count)
 	if res.Load.Open() {
-		fmt.Fprintf(&b, "  %-11s %s\n  %-11s %s\n", "service", res.Service, "send lag", res.Lag)
+		fmt.Fprintf(&b, "  %-11s %s\n  %-11s %s\n  %-11s %s\n", "service", res.Service, "send lag", res.Lag, "client late", res.Late)
 	}
 	if res.EndToEnd.Count > 0 {
 		fmt.Fprintf(&b, "  %-11s %s\n", "end to end", res.EndToEnd)

@@ -218,7 +218,7 @@ func (r *run) wantedShard(n int) int32 {
 }
 
 // lanesOf are the lanes of connection n: those of the partitions that its shard
-// owns, if every shard has a connection, else all.
+// owns, if every shard has a connection and no key decides, else all.
 func (r *run) lanesOf(n int) []*lane {
 	all := r.lanes[n*r.load.Partitions : (n+1)*r.load.Partitions]
 	if r.load.Spread == One {
@@ -231,7 +231,7 @@ func (r *run) lanesOf(n int) []*lane {
 			own = append(own, &all[i])
 		}
 	}
-	if r.load.Connections < int(r.topic.count) || len(own) == 0 {
+	if r.load.Connections < int(r.topic.count) || len(own) == 0 || r.load.Spread == ByKey {
 		return every
 	}
 	return own

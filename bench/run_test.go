@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -41,6 +42,11 @@ func TestAnHonestBrokerPassesUnderEveryLoad(t *testing.T) {
 		"open, batches": {Rate: 50_000, BatchMessages: 10, Partitions: 3, Connections: 2},
 		"bursts":        {Burst: Burst{Messages: 200, Length: 2 * time.Millisecond, Period: 10 * time.Millisecond}},
 		"memory":        {Class: wire.ClassMemory},
+		"poisson":       {Rate: 20_000, Poisson: true, Connections: 3, BatchMessages: 2},
+		"sizes":         {Sizes: "lognormal:180:1:30-9000", Depth: 4, BatchMessages: 7},
+		"keys":          {Keys: 100, KeySkew: 0.5, Depth: 4, BatchMessages: 7},
+		"by key":        {Keys: 100, Spread: ByKey, Partitions: 5, Depth: 4, BatchMessages: 3},
+		"compressed":    {Plain: 0.5, Codec: batch.CodecZstd, Depth: 4, BatchMessages: 32, Keys: 10},
 	}
 	for name, load := range loads {
 		t.Run(name, func(t *testing.T) {
@@ -159,6 +165,13 @@ func TestBadLoadsAreRefused(t *testing.T) {
 		"frame":      {Size: MaxSize, BatchMessages: 1000},
 		"burst":      {Burst: Burst{Messages: 10, Length: time.Second, Period: time.Millisecond}},
 		"duration":   {Duration: -1},
+		"sizes":      {Sizes: "512-50"},
+		"keys":       {Keys: MaxKeys + 1},
+		"no keys":    {Spread: ByKey},
+		"skew":       {Keys: 1, KeySkew: -1},
+		"plain":      {Plain: 1.5},
+		"poisson":    {Poisson: true},
+		"both":       {Poisson: true, Rate: 1, Burst: Burst{Messages: 1, Length: 1, Period: 1}},
 	} {
 		if _, err := Run(context.Background(), newSimPlatform(), Target{}, load); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: error %v", name, err)

@@ -17,6 +17,9 @@ type Schedule struct {
 	Batch int64
 	// Burst, if Messages is not 0, replaces the even rate.
 	Burst Burst
+	// Poisson makes the gaps random, with the same mean: arrivals of many that
+	// know nothing of each other.
+	Poisson bool
 }
 
 // Burst is a load that comes in bursts: Messages of them evenly within Length,
@@ -37,12 +40,14 @@ func (s Schedule) Validate() error {
 	case s.Burst.Messages < 0 || s.Burst.Messages > 0 && (s.Burst.Length <= 0 || s.Burst.Period < s.Burst.Length):
 		return fmt.Errorf("%w: burst of %d messages in %v every %v: the length must be positive and within the period",
 			ErrConfig, s.Burst.Messages, s.Burst.Length, s.Burst.Period)
+	case s.Poisson && s.Burst.Messages > 0:
+		return fmt.Errorf("%w: bursts with Poisson arrivals, expected one or the other", ErrConfig)
 	}
 	return nil
 }
 
-// At is the intended time of group i, from 0, in nanoseconds after the start. A
-// schedule lasts 292 years.
+// At is the intended time of group i, from 0, in nanoseconds after the start, if
+// they are not random. A schedule lasts 292 years.
 func (s Schedule) At(i int64) int64 {
 	if s.Burst.Messages == 0 {
 		return mulDiv(i*s.Batch, int64(time.Second), s.Rate)

@@ -45,7 +45,7 @@ func TestTheMixHasItsMeanAndBounds(t *testing.T) {
 }
 
 func TestMessagesCarryTheirStampAndAnyChangeIsSeen(t *testing.T) {
-	n := newNoise(1)
+	n := newNoise(1, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		b := make([]byte, rapid.IntRange(MinSize, 600).Draw(t, "size"))
 		want := stamp{
@@ -274,7 +274,7 @@ func TestARoundWithoutAnyAnswerIsNotTheBest(t *testing.T) {
 }
 
 func TestBuildingAndCheckingMessagesAllocatesNothing(t *testing.T) {
-	n, sizes := newNoise(1), MixedSizes(1)
+	n, sizes := newNoise(1, 0), MixedSizes(1)
 	value := make([]byte, MixMax)
 	buf := make([]byte, 64<<10)
 	builder := batch.NewBuilder(nil, len(buf))
@@ -309,7 +309,7 @@ func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
 			t.Errorf("%s: %v, %v", i, got, err)
 		}
 	}
-	for _, s := range []Spread{RoundRobin, One} {
+	for _, s := range []Spread{RoundRobin, One, ByKey} {
 		if got, err := ParseSpread(s.String()); err != nil || got != s {
 			t.Errorf("%s: %v, %v", s, got, err)
 		}
@@ -338,5 +338,95 @@ func TestRunsOfOneMomentHaveIDsOfTheirOwn(t *testing.T) {
 	}
 	if len(upper) < 50 {
 		t.Fatalf("100 ids differ in their lower bits only, but for %d", len(upper))
+	}
+}
+
+func TestPoissonArrivalsAreTheSameEveryTimeAndHaveTheirRate(t *testing.T) {
+	s := Schedule{Rate: 100_000, Batch: 2, Poisson: true}
+	const groups, conns = 50_000, 4
+	for conn := range conns {
+		a, again := newArrivals(s, conn, conns, 7), newArrivals(s, conn, conns, 7)
+		last, longer := int64(0), 0
+		for range groups {
+			if a.due() != again.due() {
+				t.Fatalf("connection %d: %d and %d with the same seed", conn, a.due(), again.due())
+			}
+			if a.due() < last {
+				t.Fatalf("connection %d: %d comes before %d", conn, a.due(), last)
+			}
+			if a.due()-last > 80_000 {
+				longer++
+			}
+			last = a.due()
+			a.advance()
+			again.advance()
+		}
+		// 12,500 groups a second for each connection: gaps of 80 µs, one in e longer.
+		if mean := float64(last) / groups; math.Abs(mean-80_000) > 1_600 {
+			t.Errorf("connection %d: mean gap %.0f ns, want 80,000", conn, mean)
+		}
+		if share := float64(longer) / groups; math.Abs(share-1/math.E) > 0.02 {
+			t.Errorf("connection %d: %.3f of the gaps are longer than the mean, want 1/e", conn, share)
+		}
+	}
+}
+
+func TestSizesAreReadFromText(t *testing.T) {
+	for text, want := range map[string]struct{ mean, low, high float64 }{
+		"":                             {MixMean, MixMin, MixMax},
+		"mix":                          {MixMean, MixMin, MixMax},
+		"180":                          {180, 180, 180},
+		"100-300":                      {200, 100, 300},
+		"lognormal:200:0.5:28-1000000": {200 * math.Exp(0.125), 28, 1000000},
+	} {
+		s, err := ParseSizes(text, 3)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := s.Mean(); math.Abs(got-want.mean) > want.mean/100 {
+			t.Errorf("%q: mean %.1f, want %.1f", text, got, want.mean)
+		}
+		for range sizeSteps {
+			if n := float64(s.Next()); n < want.low || n > want.high {
+				t.Fatalf("%q: %v is outside", text, n)
+			}
+		}
+	}
+	for _, bad := range []string{"x", "27", "300-100", "10-300", "1-2-3", "lognormal:1:1", "lognormal:0:1:50-60", "lognormal:NaN:1:50-60", "lognormal:1:Inf:50-60", "50-2000000"} {
+		if _, err := ParseSizes(bad, 1); !errors.Is(err, ErrConfig) {
+			t.Errorf("%q: error %v", bad, err)
+		}
+	}
+}
+
+func TestKeysHaveTheirNumberAndSkew(t *testing.T) {
+	count := func(skew float64) map[string]int {
+		k, seen := newKeys(50, skew, 1), map[string]int{}
+		for range keyDraws {
+			seen[string(k.bytes(k.draw()))]++
+		}
+		return seen
+	}
+	even, uneven := count(0), count(1)
+	if len(even) != 50 || len(uneven) > 50 {
+		t.Errorf("%d and %d keys, want 50", len(even), len(uneven))
+	}
+	if first := "00000000"; even[first] > 2*keyDraws/50 || uneven[first] < keyDraws/4 {
+		t.Errorf("the first key came %d times even, %d times uneven, of %d", even[first], uneven[first], keyDraws)
+	}
+	if newKeys(0, 0, 1) != nil {
+		t.Error("keys without keys")
+	}
+}
+
+func TestPlainMessagesCompressByTheirShare(t *testing.T) {
+	b := make([]byte, 100_000)
+	newNoise(1, 0.75).write(b, stamp{})
+	if _, ok := readStamp(b); !ok {
+		t.Error("it is no message")
+	}
+	if n := len(batch.Compress(nil, batch.CodecZstd, b)); n < 24_000 || n > 27_000 {
+		t.Errorf("a message of %d bytes, three quarters of it plain, compresses to %d", len(b), n)
 	}
 }

@@ -35,15 +35,17 @@ type worker struct {
 	producers []*producer
 	reader    *reader
 
-	ack, service, lag, endToEnd *Latency
-	ackedIn                     int64 // messages acknowledged while measuring
-	lastAck                     int64 // of those
-	refusals                    int64
-	refusal                     string // the first
+	ack, service, lag, late, endToEnd *Latency
+	series                            *Series
+	ackedIn                           int64 // messages acknowledged while measuring
+	lastAck                           int64 // of those
+	refusals                          int64
+	refusal                           string // the first
 }
 
 func newWorker(r *run, number int) *worker {
-	return &worker{run: r, number: number, ack: NewLatency(), service: NewLatency(), lag: NewLatency(), endToEnd: NewLatency()}
+	return &worker{run: r, number: number, ack: NewLatency(), service: NewLatency(), lag: NewLatency(),
+		late: NewLatency(), endToEnd: NewLatency(), series: newSeries(r.load.Duration)}
 }
 
 // sendBuf is the size of a send buffer of a connection.
@@ -159,7 +161,7 @@ func (w *worker) produce() error {
 // however late they are.
 func (w *worker) sentAll(now int64) bool {
 	for _, p := range w.producers {
-		if p.group < p.groups && (now < w.run.until || w.run.open && p.due() < w.run.until) {
+		if p.group < p.groups && (now < w.run.until || p.due != nil && p.dueAt() < w.run.until) {
 			return false
 		}
 	}
@@ -233,10 +235,23 @@ func (w *worker) acked(r *request, now int64) {
 	w.service.Record(now-r.sent, r.count)
 	if !w.run.open {
 		w.ack.Record(now-r.sent, r.count)
+		w.series.record(r.sent-w.run.from, now-w.run.from, 0, r.count)
 		return
 	}
 	w.ack.Record(now-r.intended, r.count)
 	w.lag.Record(r.sent-r.intended, r.count)
+	w.series.record(r.intended-w.run.from, now-w.run.from, r.sent-r.intended, r.count)
+	if !r.held {
+		w.late.Record(r.ready-r.intended, r.count)
+	}
+}
+
+// came records by how much the client came late to messages that the broker held
+// up.
+func (w *worker) came(late, intended, messages int64) {
+	if intended >= w.run.from {
+		w.late.Record(late, messages)
+	}
 }
 
 // received records a message read while it is produced.

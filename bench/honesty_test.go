@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// A test that compares a stalling broker with an idle machine tries so often.
+const tries = 10
+
+func TestAnOpenLoopFindsAStallThatAClosedOneHides(t *testing.T) {
+	const stall, found = 50 * time.Millisecond, 20 * time.Millisecond
+	measure := func(load Load) *Result {
+		p := newSimPlatform()
+		b := startFake(t, p, honest)
+		b.stall = stall
+		load.Messages, load.Duration, load.Warmup, load.Client = 1000, time.Minute, -1, Block
+		res, err := Run(context.Background(), p, Target{Addr: b.addr}, load)
+		if err != nil || res.Faults.Any() {
+			t.Fatalf("error %v: %s", err, res.Text())
+		}
+		return res
+	}
+	// 4,000 messages a second: 200 of the 1,000 are due while nothing is answered.
+	open := measure(Load{Rate: 4000})
+	if got := time.Duration(open.ack.At(95)); got < found {
+		t.Errorf("open loop: 95 of 100 are answered within %v of their time, though the broker stalled for %v", got, stall)
+	}
+	for range tries {
+		closed := measure(Load{Depth: 1})
+		if closed.Ack.Max < int64(stall) {
+			t.Fatalf("closed loop: the longest wait is %v, the broker stalled for %v", time.Duration(closed.Ack.Max), stall)
+		}
+		if closed.Ack.P99 < int64(found) {
+			return // hidden: one message of a thousand has met it
+		}
+	}
+	t.Errorf("the closed loop shows the stall as well: then the test shows nothing")
+}
+
+// sluggishPlatform lets its client sleep where it should only yield.
+type sluggishPlatform struct{ simPlatform }
+
+func (sluggishPlatform) Yield() { time.Sleep(50 * time.Millisecond) }
+
+func TestARunOfAStarvedClientIsInvalid(t *testing.T) {
+	p := newSimPlatform()
+	b := startFake(t, p, honest)
+	load := Load{Rate: 1000, Messages: 400, Duration: time.Minute, Warmup: -1, Client: Poll}
+	res, err := Run(context.Background(), sluggishPlatform{p}, Target{Addr: b.addr}, load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Verdict != Invalid || res.Reason == "" {
+		t.Errorf("a client that sleeps 50 ms at a time gave a result that counts:\n%s", res.Text())
+	}
+}
+
+func TestWhatTheBrokerHoldsUpIsNotBlamedOnTheClient(t *testing.T) {
+	for _, load := range []Load{{Rate: 4000, Depth: 8}, {Rate: 4000, Depth: 8, Poisson: true, Connections: 2}} {
+		p := newSimPlatform()
+		b := startFake(t, p, honest)
+		b.stall = 300 * time.Millisecond
+		load.Messages, load.Duration, load.Warmup, load.Client = 1000, time.Minute, -1, Block
+		res, err := Run(context.Background(), p, Target{Addr: b.addr}, load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Late.Count != res.Ack.Count {
+			t.Errorf("%d messages acknowledged, the client came to %d", res.Ack.Count, res.Late.Count)
+		}
+		// 8 are in flight when it stalls; 1,200 a connection are due until it is over.
+		if res.Late.Mean > res.Lag.Mean/2 {
+			t.Errorf("the broker stalled, and the client is blamed:\n%s", res.Text())
+		}
+	}
+}
+
+func TestTheSeriesHasEveryMessageInTheIntervalOfItsTime(t *testing.T) {
+	p := newSimPlatform()
+	b := startFake(t, p, honest)
+	load := Load{Rate: 10_000, Messages: 1000, Duration: 5 * time.Second, Warmup: -1, Client: Block}
+	res, err := Run(context.Background(), p, Target{Addr: b.addr}, load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Series.Interval != 50*time.Millisecond || len(res.Series.Points) != 100 {
+		t.Fatalf("%d intervals of %v", len(res.Series.Points), res.Series.Interval)
+	}
+	for i, p := range res.Series.Points {
+		want := int64(0)
+		if i < 2 {
+			want = 500
+		}
+		if p.Acked != want || (p.Acked > 0) != (p.Histogram != "") || p.P50 > p.Max {
+			t.Errorf("interval %d: %+v", i, p)
+		}
+	}
+}
