@@ -15,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/cmd/mqd/benching"
 	"github.com/mqd-broker/mqd/cmd/mqd/groups"
 	"github.com/mqd-broker/mqd/cmd/mqd/salvager"
+	"github.com/mqd-broker/mqd/cmd/mqd/tuner"
 	"github.com/spf13/cobra"
 )
 
@@ -80,6 +81,7 @@ work with it.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	host := tuner.Needs{Form: addForm, DataDir: dataDir, DirDefault: dataDirDefault(), Probe: probeRing, Version: version}
 	root.Flags().Bool("version", false, "the same as mqd version")
 	root.AddCommand(
 		benching.New(benching.Needs{Platform: benchPlatform, Revision: revision}),
@@ -89,7 +91,8 @@ work with it.`,
 			s := addServer(cmd)
 			return groups.Broker{With: s.With, Topics: s.topicNames}
 		}, addForm),
-		newVerify(), salvager.New(salvager.Needs{Driver: toolDriver, DataDir: dataDir, DirDefault: dataDirDefault(), Form: addForm}), newInspect(), newGenerate(), newVersion(),
+		newVerify(), salvager.New(salvager.Needs{Driver: toolDriver, DataDir: dataDir, DirDefault: dataDirDefault(), Form: addForm}), newInspect(),
+		tuner.NewCheck(host), tuner.NewTune(host), newGenerate(), newVersion(),
 	)
 	return root
 }

@@ -63,6 +63,12 @@ func driverStates() []driverState {
 	return []driverState{state, {Name: "portable", State: "available"}}
 }
 
+// probeRing makes an io_uring as a shard would.
+func probeRing() error {
+	_, err := uring.Probe()
+	return err
+}
+
 // driverErrors tells errors of a driver that have a cure.
 var driverErrors = []error{uring.ErrForbidden, uring.ErrUnsupported, uring.ErrLockedMemory}
 

@@ -35,6 +35,7 @@ var Table = []Package{
 	{Path: "cmd/mqd/groupreader", Rank: 99},
 	{Path: "cmd/mqd/messages", Rank: 98},
 	{Path: "cmd/mqd/signals", Rank: 98},
+	{Path: "cmd/mqd/tuner", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/trim", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},
@@ -47,7 +48,11 @@ var Table = []Package{
 	{Path: "bench/budgets", Rank: 92},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
 	{Path: "bench/machine", Rank: 89},
-	{Path: "tuning", Rank: 90, External: []string{modSys, modCPUID}},
+	{Path: "tuning", Rank: 90},
+	{Path: "tuning/fixture", Rank: 87, Traits: TestSupport},
+	{Path: "tuning/topology", Rank: 88},
+	{Path: "tuning/undo", Rank: 88},
+	{Path: "tuning/tree", Rank: 86},
 
 	// client stands outside the broker: see Never. It ranks above the front doors
 	// because its tests run a whole broker in the process.
@@ -158,7 +163,7 @@ var Never = []Rule{
 		Why: "connections carry bytes; protocols stand above them"},
 	{From: []string{"engine/...", "uring", "ringbuf", "batch"}, To: []string{"net/...", "client"},
 		Why: "the engine and what is below it know no protocol"},
-	{From: []string{"client", "client/internal/..."}, To: []string{"admin", "bench/...", "tuning", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
+	{From: []string{"client", "client/internal/..."}, To: []string{"admin", "bench/...", "tuning/...", "broker/...", "engine/...", "net/conn", "net/native", "net/kafka", "uring", "ringbuf", "internal/..."}, Tests: []string{"client"},
 		Why: "users build client alone: batch, net/wire and the standard library"},
 	{From: []string{"net/wire"}, To: []string{"ringbuf"},
 		Why: "a codec has no threads"},
