@@ -12,13 +12,14 @@ import (
 
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/client/internal/member"
+	"github.com/mqd-broker/mqd/client/internal/pull"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
 // Consumer reads partitions in the order of their offsets. Each partition has
 // one long poll open at the broker, and the next is sent as soon as an answer
-// comes, so records travel while the last ones are worked on. For any number of
-// goroutines.
+// comes, so records travel while the last ones are worked on. Where it is far behind
+// it asks for more at a time, see [WithCatchUp]. For any number of goroutines.
 type Consumer struct {
 	c      *Client
 	cfg    consumerConfig
@@ -35,6 +36,7 @@ type Consumer struct {
 	errs   []error // to be returned by Poll
 	outage bool    // a lost connection was reported and none has answered since
 	closed bool
+	pull   pull.Policy
 	notify chan struct{} // holds a token while there is something for Poll
 	done   chan struct{}
 }
@@ -65,7 +67,7 @@ func (c *Client) Consumer(opts ...ConsumerOption) (*Consumer, error) {
 		return nil, err
 	}
 	co := &Consumer{
-		c: c, cfg: cfg, topics: map[string]*topic{}, index: map[partitionKey]*feed{},
+		c: c, cfg: cfg, pull: cfg.policy(), topics: map[string]*topic{}, index: map[partitionKey]*feed{},
 		notify: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	co.ctx, co.cancel = context.WithCancel(context.Background())
@@ -180,6 +182,7 @@ func (co *Consumer) locate(ctx context.Context, start map[*feed]Place) error {
 func (co *Consumer) fetchAll() {
 	co.mu.Lock()
 	var kicks []*link.Link
+	co.pull.Feeds = len(co.feeds)
 	for _, f := range co.feeds {
 		if l := f.fetchMore(); l != nil && !slices.Contains(kicks, l) {
 			kicks = append(kicks, l)
@@ -189,12 +192,6 @@ func (co *Consumer) fetchAll() {
 	for _, l := range kicks {
 		l.Kick()
 	}
-}
-
-// answerBytes is the most that one answer for one partition is asked to carry.
-func (co *Consumer) answerBytes() int {
-	share := co.cfg.prefetch / (2 * len(co.feeds))
-	return min(co.cfg.maxBytes, max(share, 64<<10, co.cfg.minBytes))
 }
 
 // Poll returns the next batch of any partition, and waits for one. An error

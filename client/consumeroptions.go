@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
+	"github.com/mqd-broker/mqd/client/internal/pull"
 )
 
 // ConsumerOption changes a [Consumer].
@@ -36,6 +37,9 @@ type consumerConfig struct {
 	minBytes   int
 	maxBytes   int
 	maxRecords int
+	far        pull.Size
+	bytesSet   bool
+	farSet     bool
 	maxWait    time.Duration
 	prefetch   int
 	decode     int
@@ -50,6 +54,7 @@ func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
 	for _, o := range opts {
 		o(&c)
 	}
+	c.catchUp()
 	switch {
 	case c.from.kind == placeOffset && c.from.offset < 0:
 		return c, invalid("From: offset %d, expected 0 or more", c.from.offset)
@@ -57,6 +62,8 @@ func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
 		return c, invalid("WithFetchBytes(%d, %d), expected 0 or more, and not more than the second, which is 1 to %d", c.minBytes, c.maxBytes, link.MaxAnswer/2)
 	case c.maxRecords < 0:
 		return c, invalid("WithFetchRecords(%d), expected 0 or more", c.maxRecords)
+	case c.far.Bytes < 1 || c.far.Records < 1 || c.far.Bytes > link.MaxAnswer/2:
+		return c, invalid("WithCatchUp(%d, %d), expected 1 to %d bytes, and 1 or more records", c.far.Bytes, c.far.Records, link.MaxAnswer/2)
 	case c.maxWait < time.Millisecond || c.maxWait > time.Hour:
 		return c, invalid("WithFetchWait(%v), expected 1ms to 1h", c.maxWait)
 	case c.prefetch < 1:
@@ -65,6 +72,29 @@ func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
 		return c, invalid("WithDecodeLimit(%d), expected 1 to %d", c.decode, batch.MaxSize)
 	}
 	return c, c.checkGroup()
+}
+
+// catchUp completes the bounds on answers.
+func (c *consumerConfig) catchUp() {
+	if !c.farSet {
+		c.far = pull.Size{Bytes: 4 << 20, Records: 1 << 16}
+		if c.bytesSet {
+			c.far.Bytes = c.maxBytes
+		}
+		if c.maxRecords != 0 {
+			c.far.Records = c.maxRecords
+		}
+	}
+	if c.maxRecords == 0 {
+		c.maxRecords = 500
+	}
+}
+
+// policy is how much is asked for at a time.
+func (c *consumerConfig) policy() pull.Policy {
+	near := pull.Size{Bytes: c.maxBytes, Records: c.maxRecords}
+	far := pull.Size{Bytes: max(c.far.Bytes, near.Bytes), Records: max(c.far.Records, near.Records)}
+	return pull.Policy{Near: near, Far: far, Least: c.minBytes, Budget: c.prefetch}
 }
 
 // Topics has the consumer read all partitions of these topics.
@@ -98,11 +128,23 @@ func WithReset(r Reset) ConsumerOption {
 // most in one answer for one partition. Default 1 byte and 1 MiB. A single
 // larger batch is sent all the same.
 func WithFetchBytes(least, most int) ConsumerOption {
-	return func(c *consumerConfig) { c.minBytes, c.maxBytes = least, most }
+	return func(c *consumerConfig) { c.minBytes, c.maxBytes, c.bytesSet = least, most, true }
 }
 
-// WithFetchRecords bounds the records of one answer; default: the broker's.
+// WithFetchRecords bounds the records of one answer for one partition, but for those of
+// its first batch. Default, also for 0: 500.
 func WithFetchRecords(n int) ConsumerOption { return func(c *consumerConfig) { c.maxRecords = n } }
+
+// WithCatchUp bounds how far answers for a partition grow beyond [WithFetchBytes] and
+// [WithFetchRecords] when the consumer is behind in it. A fetch asks for as much as the
+// answer before it has left in the log, up to this many bytes and records; and as many
+// records as it asks for has a consumer of a group finish before it commits, if that is
+// more than [WithAutoCommit] says. Near the end of the log everything is small again.
+// Default 4 MiB and 65,536 records; where [WithFetchBytes] or [WithFetchRecords] is given,
+// that.
+func WithCatchUp(bytes, records int) ConsumerOption {
+	return func(c *consumerConfig) { c.far, c.farSet = pull.Size{Bytes: bytes, Records: records}, true }
+}
 
 // WithFetchWait says how long the broker holds a fetch that finds nothing.
 // Default 5 s. It delays no record.
@@ -110,7 +152,7 @@ func WithFetchWait(d time.Duration) ConsumerOption { return func(c *consumerConf
 
 // WithPrefetch bounds the bytes that are fetched ahead of [Consumer.Poll], over
 // all partitions. Default 64 MiB. Each partition may have two answers waiting,
-// of at least 64 KiB each whatever the bound.
+// of at least 64 KiB each whatever the bound, and more when the consumer is behind in it.
 func WithPrefetch(n int) ConsumerOption { return func(c *consumerConfig) { c.prefetch = n } }
 
 // WithDecodeLimit bounds what one batch may become when it is decompressed, in

@@ -59,7 +59,7 @@ func TestTheOptionAtFaultIsNamedAlone(t *testing.T) {
 	b.addTopic("alerts", 1)
 	c := dialFake(t, b)
 	names := []string{"WithBatchMessages", "WithBatchBytes", "WithBatchMax", "WithMaxInFlight", "WithBuffer", "WithCompression", "WithMinClass",
-		"WithFetchBytes", "WithFetchRecords", "WithFetchWait", "WithPrefetch", "WithDecodeLimit"}
+		"WithFetchBytes", "WithFetchRecords", "WithFetchWait", "WithCatchUp", "WithPrefetch", "WithDecodeLimit"}
 	check := func(at string, err error) {
 		t.Helper()
 		wantError(t, err, ErrInvalid, at+"(")
@@ -78,7 +78,7 @@ func TestTheOptionAtFaultIsNamedAlone(t *testing.T) {
 	}
 	for at, o := range map[string]ConsumerOption{
 		"WithFetchBytes": WithFetchBytes(2, 1), "WithFetchRecords": WithFetchRecords(-1), "WithFetchWait": WithFetchWait(0),
-		"WithPrefetch": WithPrefetch(0), "WithDecodeLimit": WithDecodeLimit(0),
+		"WithCatchUp": WithCatchUp(0, 1), "WithPrefetch": WithPrefetch(0), "WithDecodeLimit": WithDecodeLimit(0),
 	} {
 		_, err := c.Consumer(Topics("alerts"), o)
 		check(at, err)

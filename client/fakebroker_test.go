@@ -617,12 +617,14 @@ func (b *fakeBroker) read(r *wire.FetchRequest) (wire.FetchResponse, bool) {
 		resp.Code, resp.NextOffset = wire.CodeOffsetOutOfRange, -1
 		return resp, true
 	}
+	records := 0
 	for _, raw := range p.batches {
 		h := must(batch.ParseHeader(raw))
 		if h.NextOffset() <= r.Offset {
 			continue
 		}
-		if n := len(resp.Batches); n > 0 && n+len(raw) > int(r.MaxBytes) {
+		records += int(h.Count)
+		if n := len(resp.Batches); n > 0 && (n+len(raw) > int(r.MaxBytes) || r.MaxRecords > 0 && records > int(r.MaxRecords)) {
 			break
 		}
 		resp.Batches = append(resp.Batches, raw...)

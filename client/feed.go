@@ -7,12 +7,9 @@ import (
 
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/client/internal/member"
+	"github.com/mqd-broker/mqd/client/internal/pull"
 	"github.com/mqd-broker/mqd/net/wire"
 )
-
-// maxAnswers is how many answers of a partition wait for Poll. With one being
-// worked on, one more keeps the partition busy; further ones only need memory.
-const maxAnswers = 2
 
 // feed is one partition of a consumer. Fields are under the consumer's lock.
 type feed struct {
@@ -27,6 +24,7 @@ type feed struct {
 	flying   *fetch // the fetch that is under way
 	spare    *fetch // to use again
 	answers  []*answer
+	pull     pull.Feed
 	listed   bool // in the consumer's ready list
 	opening  bool // a Poll is checking the first answer
 	paused   bool
@@ -40,7 +38,8 @@ type feed struct {
 // answer is what a fetch brought and Poll has not returned yet.
 type answer struct {
 	buf     *link.Buffer
-	rest    []byte // batches in buf
+	size    int    // bytes of batches that came
+	rest    []byte // those in buf that are left
 	next    int64  // where the answer ends
 	durable int64
 }
@@ -48,7 +47,12 @@ type answer struct {
 // fetchMore sends the next fetch if the partition has room for its answer. It
 // returns the link that has work then.
 func (f *feed) fetchMore() *link.Link {
-	if f.flying != nil || f.stopped || f.revoked || f.waiting || f.paused || f.co.closed || len(f.answers) >= maxAnswers {
+	if f.flying != nil || f.stopped || f.revoked || f.waiting || f.paused || f.co.closed {
+		return nil
+	}
+	co := f.co
+	ask, ok := co.pull.Next(&f.pull)
+	if !ok {
 		return nil
 	}
 	q := f.spare
@@ -58,15 +62,15 @@ func (f *feed) fetchMore() *link.Link {
 	}
 	q.req = wire.FetchRequest{
 		Topic: f.topic.id, Partition: f.partition, Offset: f.offset,
-		MaxWait:  uint32(f.co.cfg.maxWait / time.Millisecond),
-		MinBytes: uint32(f.co.cfg.minBytes), MaxBytes: uint32(f.co.answerBytes()), MaxRecords: uint32(f.co.cfg.maxRecords),
+		MaxWait:  uint32(co.cfg.maxWait / time.Millisecond),
+		MinBytes: uint32(co.cfg.minBytes), MaxBytes: uint32(ask.Bytes), MaxRecords: uint32(ask.Records),
 	}
-	l := f.co.c.linkTo(f.topic.shards[f.partition])
-	f.flying = q
+	l := co.c.linkTo(f.topic.shards[f.partition])
 	if !l.Enqueue(q) {
-		f.flying = nil
 		return nil
 	}
+	f.flying = q
+	co.pull.Ask(&f.pull, ask)
 	return l
 }
 
@@ -82,14 +86,24 @@ func (f *feed) list() {
 // drop forgets what was fetched and what is under way.
 func (f *feed) drop() {
 	f.epoch++
-	f.flying = nil // its answer will be nobody's
+	f.ground() // its answer will be nobody's
+	f.pull.Dropped()
 	for i, a := range f.answers {
+		f.co.pull.Taken(&f.pull, a.size)
 		// The first one may be in use by a Poll, which releases it then.
 		if i > 0 || !f.opening {
 			a.buf.Release()
 		}
 	}
 	f.answers = nil
+}
+
+// ground forgets the fetch that is under way.
+func (f *feed) ground() {
+	if f.flying != nil {
+		f.flying = nil
+		f.co.pull.Unask(&f.pull)
+	}
 }
 
 // passed moves the position on if nothing waits for Poll: there is nothing up to where
@@ -143,7 +157,8 @@ func (f *feed) stop(e *Error) {
 // was made. What was fetched before is still good.
 func (f *feed) strand() {
 	f.epoch++
-	f.flying, f.waiting = nil, false // its answer will be nobody's
+	f.ground() // its answer will be nobody's
+	f.waiting = false
 	e := feedError(f, wire.CodeUnknownTopic, errors.New("the topic was deleted, and another one of its name was made"))
 	e.Offset = f.offset
 	f.stop(e)
@@ -165,6 +180,8 @@ func (f *feed) landed(q *fetch, r *wire.FetchResponse, buf *link.Buffer) (*link.
 	}
 	f.flying, f.spare = nil, q
 	co.outage = false
+	records := max(0, int(r.NextOffset-f.offset))
+	co.pull.Answered(&f.pull, len(r.Batches), records, r.Durable-r.NextOffset)
 	switch {
 	case r.Code != wire.CodeNone:
 		buf.Release()
@@ -177,7 +194,7 @@ func (f *feed) landed(q *fetch, r *wire.FetchResponse, buf *link.Buffer) (*link.
 	default:
 		f.attempt = 0
 		f.offset = r.NextOffset
-		f.answers = append(f.answers, &answer{buf: buf, rest: r.Batches, next: r.NextOffset, durable: r.Durable})
+		f.answers = append(f.answers, &answer{buf: buf, size: len(r.Batches), rest: r.Batches, next: r.NextOffset, durable: r.Durable})
 		f.list()
 	}
 	return f.fetchMore(), nil
@@ -236,7 +253,8 @@ func (f *feed) lost(q *fetch, err error) *link.Link {
 	if f.flying != q || co.closed {
 		return nil
 	}
-	f.flying, f.spare = nil, q
+	f.ground()
+	f.spare = q
 	if !co.outage {
 		co.outage = true
 		e := refusal("fetch", f.name, f.partition, err)

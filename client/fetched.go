@@ -105,7 +105,7 @@ func (f *feed) open() (*Batch, error) {
 	if b.Len() > 0 {
 		f.position = b.Last + 1
 		if f.part != nil {
-			b.span = f.part.Handed(f.position, b.Len())
+			b.span = f.part.Handed(f.position, b.Len(), co.pull.Commit(&f.pull, co.cfg.group.records))
 		}
 	}
 	kick := f.after(a, b, err)
@@ -133,9 +133,10 @@ func (f *feed) after(a *answer, b *Batch, err error) *link.Link {
 		f.retry()
 		return nil
 	}
-	if len(a.rest) == 0 {
+	if co := f.co; len(a.rest) == 0 {
 		f.position = max(f.position, a.next)
 		a.buf.Release()
+		co.pull.Taken(&f.pull, a.size)
 		f.answers = append(f.answers[:0], f.answers[1:]...)
 	}
 	f.passed() // answers without records may have come meanwhile

@@ -52,7 +52,8 @@ func WithSession(d time.Duration) ConsumerOption {
 }
 
 // WithAutoCommit says how often a consumer of a group commits by itself: after this much
-// time, and whenever so many more records are done with. Default 5 s and 1,000. The
+// time, and whenever so many more records are done with; more where it is far behind, see
+// [WithCatchUp]. Default 5 s and 1,000. The
 // records of a batch are done with when the batch has been released and the application
 // has called [Consumer.Poll] since, or closes the consumer. A batch that is released
 // after its context has ended is not. Every 0 leaves it to [Batch.Commit]; records 0
@@ -116,7 +117,7 @@ func (co *Consumer) join(ctx context.Context) error {
 		}
 	}
 	m, err := member.Join(ctx, member.Config{
-		Join: r, CommitEvery: g.every, CommitRecords: g.records, Pause: co.retryPause,
+		Join: r, CommitEvery: g.every, Pause: co.retryPause,
 	}, (*groupReader)(co))
 	if err != nil {
 		return groupError("group-join", err)

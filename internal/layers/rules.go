@@ -61,6 +61,7 @@ var Table = []Package{
 	{Path: "client/internal/link", Rank: 82},
 	{Path: "client/internal/lane", Rank: 84},
 	{Path: "client/internal/memory", Rank: 83},
+	{Path: "client/internal/pull", Rank: 84},
 	{Path: "client/internal/settings", Rank: 83},
 	{Path: "client/internal/unpack", Rank: 84},
 	{Path: "client/internal/member", Rank: 84},

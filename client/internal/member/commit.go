@@ -49,7 +49,7 @@ func (m *Member) commitAll(ctx context.Context) error {
 	for _, p := range m.parts {
 		parts = append(parts, p)
 	}
-	m.finished = 0
+	m.due = 0
 	m.mu.Unlock()
 	return m.commitParts(ctx, parts)
 }

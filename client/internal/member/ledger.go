@@ -35,8 +35,8 @@ type Part struct {
 // Span is a run of records that the application has.
 type Span struct {
 	p        *Part
-	next     int64 // behind its last record
-	records  int
+	next     int64  // behind its last record
+	share    uint64 // of a commit, in parts of one
 	returned bool
 	void     bool // returned too late, or by nobody: not finished by it
 }
@@ -47,11 +47,18 @@ func newPart(m *Member, g wire.GroupGrant) *Part {
 	return p
 }
 
-// Handed begins a span of records that the application gets, up to next.
-func (p *Part) Handed(next int64, records int) *Span {
+// one is a commit that is due, as the sum of its shares.
+const one = 1 << 32
+
+// Handed begins a span of records that the application gets, up to next. It says after how
+// many such records a commit is due, 0 if never.
+func (p *Part) Handed(next int64, records, due int) *Span {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
-	s := &Span{p: p, next: next, records: records}
+	s := &Span{p: p, next: next}
+	if n := uint64(due); n > 0 {
+		s.share = (min(uint64(records), n)*one + n - 1) / n
+	}
 	p.spans = append(p.spans, s)
 	p.out++
 	return s
@@ -116,7 +123,7 @@ func (m *Member) Settle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settle()
-	if m.cfg.CommitRecords > 0 && m.finished >= m.cfg.CommitRecords {
+	if m.due >= one {
 		select {
 		case m.nudge <- struct{}{}:
 		default:
@@ -131,7 +138,7 @@ func (m *Member) settle() {
 		n := 0
 		for n < len(p.spans) && p.spans[n].returned && !p.spans[n].void {
 			p.finished = max(p.finished, p.spans[n].next)
-			m.finished += p.spans[n].records
+			m.due = min(m.due+p.spans[n].share, one)
 			n++
 		}
 		p.spans = append(p.spans[:0], p.spans[n:]...)

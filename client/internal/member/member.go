@@ -21,10 +21,9 @@ const maxWait = 3 * time.Second
 type Config struct {
 	// Join is what is asked for. Its Group, Mode and Session are set.
 	Join wire.GroupJoinRequest
-	// CommitEvery and CommitRecords say after how much time, or how many finished
-	// records, offsets are committed without being told. CommitEvery 0 is never.
-	CommitEvery   time.Duration
-	CommitRecords int
+	// CommitEvery says after how much time offsets are committed without being told, 0 for
+	// never. [Part.Handed] says after how many records.
+	CommitEvery time.Duration
 	// Pause is how long to wait before another attempt.
 	Pause func(attempt int) time.Duration
 }
@@ -96,7 +95,7 @@ type Member struct {
 	parts      map[wire.PartitionRef]*Part
 	touched    []*Part       // have spans that were returned since the last Settle
 	returned   chan struct{} // closed when a partition that is given up has nothing outstanding
-	finished   int           // records since the last commit
+	due        uint64        // how much of a commit has been finished since the last one
 	pending    []*Part       // granted, and not adopted yet
 }
 
