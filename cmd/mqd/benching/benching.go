@@ -17,6 +17,7 @@ import (
 
 	"github.com/mqd-broker/mqd/bench"
 	host "github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/cmd/mqd/backlogbench"
 	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -71,7 +72,8 @@ and any of them makes the exit status 1. Figures alone never do.`,
 	flags.StringVar(&t.dir, "dir", ".", "`directory` for the files to measure on and a broker's data; both are removed afterwards")
 	flags.IntVar(&t.serverCPU, "server-cpu", bench.NoCPU, "`CPU` of the floors that stand for the broker; -1 takes the broker's, or that of the disk's interrupts")
 	flags.IntSliceVar(&t.clientCPU, "client-cpus", nil, "`CPUs` of client threads; by default those that no shard is tied to")
-	cmd.AddCommand(t.newDisk(), t.newNet(), t.newRun(), t.newAll())
+	backlog := backlogbench.New(&t.dir, func() bool { return t.form == formJSON })
+	cmd.AddCommand(t.newDisk(), t.newNet(), t.newRun(), backlog, t.newAll())
 	for _, sub := range cmd.Commands() {
 		run := sub.RunE
 		sub.RunE = func(cmd *cobra.Command, args []string) error {

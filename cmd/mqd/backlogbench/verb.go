@@ -1,0 +1,133 @@
+// Package backlogbench is the verb that measures how fast a backlog is read back.
+package backlogbench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mqd-broker/mqd/bench/backlog"
+	"github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/net/wire"
+)
+
+// verb is a command line.
+type verb struct {
+	dir     *string
+	asJSON  func() bool
+	options backlog.Options
+	server  string
+	class   string
+	profile string
+	bytes   int // of an answer, with records
+	records int
+}
+
+// New makes the command. dir is where a broker's data goes; asJSON says in which form the
+// report is wanted.
+func New(dir *string, asJSON func() bool) *cobra.Command {
+	v := &verb{dir: dir, asJSON: asJSON}
+	cmd := &cobra.Command{
+		Use:   "backlog [flags] [-- flags of serve]",
+		Short: "Measure how fast a consumer that is far behind catches up",
+		Long: `Write a backlog and read it back with one consumer of the Go client, as often as
+--rounds says. Beside each reading as many bytes go over a bare TCP connection of the
+loopback interface, which is what the network gives when nobody looks at the bytes. The
+broker is the one at --server, or one that is started on a new directory below --dir and
+ended afterwards.`,
+		Example: `  mqd bench backlog
+  mqd bench backlog --partitions 1 --rounds 7 -o json
+  mqd bench backlog --messages 1000000 -- --cache-size 1GiB`,
+		Args: cobra.ArbitraryArgs,
+		RunE: v.run,
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&v.server, "server", "s", "", "`address` of a running broker, host:port; without it one is started")
+	flags.StringVar(&v.class, "class", "flushed", "durability `class` of the topic: memory, written, flushed")
+	flags.IntVar(&v.options.Messages, "messages", 5_000_000, "`messages` of the backlog")
+	flags.IntVar(&v.options.Size, "size", 180, "`bytes` of a message")
+	flags.IntVar(&v.options.Batch, "batch-messages", 64, "`messages` of a batch")
+	flags.IntVar(&v.options.Partitions, "partitions", 8, "`partitions` of the topic")
+	flags.IntVar(&v.options.Rounds, "rounds", 3, "`times` that it is read")
+	flags.IntVar(&v.bytes, "answer-bytes", 4<<20, "most `bytes` of an answer when the consumer is far behind")
+	flags.IntVar(&v.records, "answer-records", 1<<16, "most `messages` of an answer then; 500 is what it is at the end of the log")
+	flags.StringVar(&v.profile, "cpu-profile", "", "`file` for a profile of this program, in pprof's format")
+	return cmd
+}
+
+func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
+	class, ok := wire.ParseClass(v.class)
+	if !ok {
+		return fmt.Errorf("--class %q: expected memory, written or flushed", v.class)
+	}
+	if v.server != "" && len(args) > 0 {
+		return fmt.Errorf("%q: flags of serve are for a broker that bench starts, not for one at --server", args)
+	}
+	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer end()
+	v.options.Class, v.options.Addr = client.Class(class), v.server
+	v.options.Consumer = []client.ConsumerOption{client.WithCatchUp(v.bytes, v.records)}
+	if v.server == "" {
+		program, startErr := os.Executable()
+		if startErr != nil {
+			return startErr
+		}
+		b, startErr := machine.StartBroker(ctx, program, *v.dir, args...)
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, b.Stop()) }()
+		v.options.Addr = b.Addr
+	}
+	out := cmd.OutOrStdout()
+	if !v.asJSON() {
+		fmt.Fprintln(out, backlog.Header())
+		v.options.Progress = func(line string) { fmt.Fprintln(out, line) }
+	}
+	stop, err := v.profiled()
+	if err != nil {
+		return err
+	}
+	r, err := backlog.Run(ctx, v.options)
+	return errors.Join(stop(), v.report(out, r, err))
+}
+
+// report prints the result.
+func (v *verb) report(out io.Writer, r *backlog.Result, err error) error {
+	switch {
+	case r == nil:
+		return err
+	case !v.asJSON():
+		fmt.Fprintln(out, r)
+		return err
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return errors.Join(err, enc.Encode(r))
+}
+
+// profiled begins a profile if one is wanted.
+func (v *verb) profiled() (stop func() error, err error) {
+	if v.profile == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(v.profile)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
