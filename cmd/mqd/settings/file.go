@@ -15,7 +15,7 @@ import (
 const maxConfigFile = 1 << 20
 
 // FromFile takes settings from a YAML file of sections with keys. Every problem
-// is named with file and line; unknown sections and keys are problems.
+// is named with file, line and column; unknown sections and keys are problems.
 func FromFile(path string) (Layer, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -73,8 +73,13 @@ func yamlProblem(err error, data string) string {
 	return " " + text
 }
 
+// place is where a node begins: file, line and column.
+func (p *fileParser) place(at *yaml.Node) string {
+	return fmt.Sprintf("%s:%d:%d", p.path, max(at.Line, 1), max(at.Column, 1))
+}
+
 func (p *fileParser) fail(at *yaml.Node, format string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf("%s:%d: %s", p.path, max(at.Line, 1), fmt.Sprintf(format, args...)))
+	p.errs = append(p.errs, fmt.Errorf("%s: %s", p.place(at), fmt.Sprintf(format, args...)))
 }
 
 // sections reads the top of the file.
@@ -92,7 +97,7 @@ func (p *fileParser) sections(top *yaml.Node) {
 		case flat:
 			p.fail(key, "%q is written as %q with %q on a line below it", key.Value, section+":", "  "+below+": ...")
 		case !slices.Contains(sectionNames(), section):
-			p.fail(key, "there is no section %q; sections are %s", section, strings.Join(sectionNames(), ", "))
+			p.fail(key, "%v", unknownSection(section))
 		case isNull(node):
 		case node.Kind != yaml.MappingNode:
 			p.fail(node, "section %q: expected keys with values below it", section)
@@ -115,7 +120,7 @@ func (p *fileParser) keys(section string, keys *yaml.Node) {
 		case !ok:
 			p.fail(node, "%s: expected a single value", name)
 		default:
-			p.layer[name] = Entry{text, fmt.Sprintf("%s:%d", p.path, node.Line)}
+			p.layer[name] = Entry{text, p.place(node)}
 		}
 	})
 }

@@ -157,6 +157,15 @@ func unknown(name string) error {
 	return fmt.Errorf("there is no setting %q; did you mean %q?", name, best)
 }
 
+// unknownSection is the error of a section that there is not.
+func unknownSection(name string) error {
+	names := sectionNames()
+	if best := Nearest(name, names); best != "" {
+		return fmt.Errorf("there is no section %q; did you mean %q?", name, best)
+	}
+	return fmt.Errorf("there is no section %q; sections are %s", name, strings.Join(names, ", "))
+}
+
 // unknownVariable is the error of a variable that has no section and key.
 func unknownVariable(variable string) error {
 	names := []string{ConfigVar, ServerVar, AdminVar}

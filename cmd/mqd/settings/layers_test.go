@@ -57,6 +57,47 @@ func TestALaterLayerWins(t *testing.T) {
 	golden(t, "layers.yaml", out.Bytes())
 }
 
+// Values that another broker took for numbers: nothing here guesses. Texts stay as they
+// are, sizes are exact or refused with line and column, and so are keys that nobody knows;
+// the environment wins over the file.
+func TestC9ValuesAreTakenAsTheyStandOrRefusedWithTheirPlace(t *testing.T) {
+	for _, text := range []string{"4e2abc", "0K1abc", "8m4dwr", "1e6", "0x10", "012", "true", "~x", "12:30"} {
+		l, err := parseFile("f", strings.NewReader("data:\n  dir: "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := Merge(l); err != nil || c.DataDir != text {
+			t.Errorf("%q has become %q, %v", text, c.DataDir, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"cache:\n  size: 4Mb\n":          `f:2:9: cache.size is "4Mb", expected a size such as 4096, 64KiB or 512MiB`,
+		"cache:\n  size: 1.5GiB\n":       `f:2:9: cache.size is "1.5GiB", expected a size such as 4096, 64KiB or 512MiB`,
+		"cache: {size: 1e6}\n":           `f:1:15: cache.size is "1e6", expected a size such as 4096, 64KiB or 512MiB`,
+		"net:\n  pasword: x\n":           `f:2:3: there is no setting "net.pasword"; "mqd config print" lists all`,
+		"# one\njurnal:\n  size: 8MiB\n": `f:2:1: there is no section "jurnal"; did you mean "journal"?`,
+	} {
+		l, err := parseFile("f", strings.NewReader(text))
+		if err == nil {
+			_, err = Merge(l)
+		}
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+	l, err := parseFile("f", strings.NewReader("cache:\n  size: 4MiB\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := FromEnv([]string{"MQD_CACHE__SIZE=64MiB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Merge(l, env); err != nil || c.CacheSize != 64<<20 {
+		t.Errorf("cache.size is %d, %v", c.CacheSize, err)
+	}
+}
+
 func TestThePrintedConfigurationReadsBackTheSame(t *testing.T) {
 	c, err := Merge(Layer{
 		"data.dir": {"a dir: #1", "x"}, "shard.cpus": {"0-3,6", "x"}, "net.listen": {"[::1]:0", "x"},
