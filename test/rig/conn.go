@@ -38,8 +38,11 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{nc: nc, in: bufio.NewReaderSize(nc, 256<<10)}, nil
+	return NewConn(nc), nil
 }
+
+// NewConn takes a connection that is open and on which nothing was said.
+func NewConn(nc net.Conn) *Conn { return &Conn{nc: nc, in: bufio.NewReaderSize(nc, 256<<10)} }
 
 // Open opens a connection and says hello.
 func Open(ctx context.Context, addr string) (*Conn, error) {
