@@ -22,6 +22,9 @@ const (
 // in this many of their latency, both at the 99th percentile.
 const lagShare = 10
 
+// crowded is the share of time without a CPU from which it is worth saying.
+const crowded = 0.02
+
 // Result is what one measurement found.
 type Result struct {
 	Load  Load   `json:"load"`
@@ -37,6 +40,8 @@ type Result struct {
 	Lag      Summary `json:"send_lag,omitzero"`
 	Late     Summary `json:"client_late,omitzero"`
 	EndToEnd Summary `json:"end_to_end,omitzero"`
+	// CPU is that of the client's thread that waited most for one.
+	CPU Share `json:"client_cpu"`
 	// Series is the course of the measurement, without warm-up.
 	Series *Series `json:"series"`
 	// Rate is acknowledged messages a second, Bytes their bytes a second.
@@ -68,6 +73,9 @@ func (r *run) result(workers []*worker) *Result {
 		res.lag.Merge(w.lag)
 		res.late.Merge(w.late)
 		res.Series.merge(w.series)
+		if w.cpu.Waited >= res.CPU.Waited {
+			res.CPU = w.cpu
+		}
 		res.endToEnd.Merge(w.endToEnd)
 		acked += w.ackedIn
 		last = max(last, w.lastAck)
@@ -129,6 +137,9 @@ func (res *Result) summarize() {
 	res.Verdict = verdict(res.Faults, res.Ack, res.Late)
 	if res.Verdict == Invalid {
 		res.Reason = fmt.Sprintf("the client comes late to messages by %s, their latency is %s, both p99", Micros(res.Late.P99), Micros(res.Ack.P99))
+		if res.CPU.Waited > crowded {
+			res.Reason += fmt.Sprintf("; %.0f %% of the time its thread waited for a CPU that something else had", 100*res.CPU.Waited)
+		}
 	}
 	if res.Verdict == Valid && res.Ack.Count == 0 {
 		res.Verdict, res.Reason = Invalid, "nothing was acknowledged after the warm-up"
@@ -162,6 +173,9 @@ func (res *Result) merge(o *Result) {
 	res.lag.Merge(o.lag)
 	res.late.Merge(o.late)
 	res.Series.merge(o.Series)
+	if o.CPU.Waited > res.CPU.Waited {
+		res.CPU = o.CPU
+	}
 	res.endToEnd.Merge(o.endToEnd)
 	res.Rate += o.Rate
 	res.Bytes += o.Bytes
@@ -186,6 +200,7 @@ func (res *Result) Text() string {
 		fmt.Fprintf(&b, "  %-11s %s\n", "end to end", res.EndToEnd)
 	}
 	fmt.Fprintf(&b, "  %-11s %.0f messages/s  %.1f MB/s\n", "rate", res.Rate, res.Bytes/1e6)
+	fmt.Fprintf(&b, "  %-11s the client's thread ran %.0f %% of the time and waited %.0f %% for a CPU\n", "cpu", 100*res.CPU.Run, 100*res.CPU.Waited)
 	fmt.Fprintf(&b, "  %-11s %d sent, %d acknowledged, %d read: %s\n", "messages", res.Sent, res.Acked, res.Read, res.Faults)
 	fmt.Fprintf(&b, "  %s", res.Verdict)
 	if res.Reason != "" {

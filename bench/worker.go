@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -41,6 +42,25 @@ type worker struct {
 	lastAck                           int64 // of those
 	refusals                          int64
 	refusal                           string // the first
+	cpu                               Share
+}
+
+// Share is what part of the time a client's thread had a CPU, 0 to 1.
+type Share struct {
+	// Run is the part in which it ran, a loop that polls without work included;
+	// Waited that in which it wanted to, and something else had the CPU.
+	Run    float64 `json:"run"`
+	Waited float64 `json:"waited"`
+}
+
+// share is what has become of the time since.
+func share(before machine.Scheduled, from, now int64) Share {
+	after, ok := machine.ThreadSchedule("/")
+	if !ok || now <= from {
+		return Share{}
+	}
+	all := float64(now - from)
+	return Share{Run: float64(after.Run-before.Run) / all, Waited: float64(after.Waited-before.Waited) / all}
 }
 
 func newWorker(r *run, number int) *worker {
@@ -119,7 +139,10 @@ func (w *worker) measure() error {
 	if w.reader != nil && w.run.load.Reading == After {
 		w.reader.stop = true
 	}
+	before, _ := machine.ThreadSchedule("/") // share looks whether it is known
+	began := w.loop.clock.Now()
 	err := w.produce()
+	w.cpu = share(before, began, w.loop.clock.Now())
 	w.run.finished()
 	if w.reader == nil || err != nil {
 		return err

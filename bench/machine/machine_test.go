@@ -206,3 +206,23 @@ func TestAWaitForABrokerEndsWithItsContext(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestTheScheduleOfThisThreadIsRead(t *testing.T) {
+	root := t.TempDir()
+	if _, ok := ThreadSchedule(root); ok {
+		t.Error("read from nothing")
+	}
+	dir := filepath.Join(root, "proc/thread-self")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"1500000000 2000 77\n": true, "x 1 2\n": false, "": false} {
+		if err := os.WriteFile(filepath.Join(dir, "schedstat"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := ThreadSchedule(root)
+		if ok != want || ok && got != (Scheduled{Run: 1500 * time.Millisecond, Waited: 2 * time.Microsecond}) {
+			t.Errorf("%q: %+v, %v", text, got, ok)
+		}
+	}
+}

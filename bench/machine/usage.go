@@ -41,6 +41,24 @@ func CPUTime(root string, pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
+// Scheduled is what the kernel's scheduler has given a thread.
+type Scheduled struct {
+	// Run is how long it has run, Waited how long it wanted to and others had the
+	// CPU.
+	Run, Waited time.Duration
+}
+
+// ThreadSchedule tells of the calling thread, which the goroutine must be locked
+// to; ok is false where that is not known. root is "/" outside tests.
+func ThreadSchedule(root string) (s Scheduled, ok bool) {
+	text, err := os.ReadFile(filepath.Join(root, "proc/thread-self/schedstat"))
+	if err != nil {
+		return s, false
+	}
+	_, err = fmt.Sscan(string(text), (*int64)(&s.Run), (*int64)(&s.Waited))
+	return s, err == nil
+}
+
 // scheduled sums the run times of a process's threads.
 func scheduled(dir string) (time.Duration, bool) {
 	files, err := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
