@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -40,5 +42,32 @@ func TestTheReferenceOfMetricsIsThatOfTheTable(t *testing.T) {
 	}
 	if !bytes.Equal(b.Bytes(), want) {
 		t.Errorf("%s differs from the table; rewrite it with -update and review the change; now:\n%s", referencePath, b.Bytes())
+	}
+}
+
+// Names in the documents for operators are those of metrics.
+func TestDocumentsNameMetricsThatExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range families() {
+		known[f.name] = true
+	}
+	files, err := filepath.Glob("../docs/operating/*.md")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d documents, %v", len(files), err)
+	}
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bmqd_[a-z_]+`).FindAllString(string(text), -1) {
+			if seen++; !known[name] {
+				t.Errorf("%s names %s, which is no metric", file, name)
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d names were found", seen)
 	}
 }

@@ -7,15 +7,17 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/generator"
 	"github.com/spf13/cobra"
 )
 
 func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
-		Short: "Generate test data",
+		Short: "Generate test data, and files that other programs read",
 	}
 	cmd.AddCommand(newGenerateMessages())
+	cmd.AddCommand(generator.New()...)
 	return cmd
 }
 

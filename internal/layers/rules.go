@@ -36,6 +36,7 @@ var Table = []Package{
 	{Path: "cmd/mqd/groupreader", Rank: 99},
 	{Path: "cmd/mqd/messages", Rank: 98},
 	{Path: "cmd/mqd/signals", Rank: 98},
+	{Path: "cmd/mqd/generator", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/tuner", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/trim", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
