@@ -24,7 +24,10 @@ type Case struct {
 // Round is what one repetition found, in nanoseconds and messages a second.
 type Round struct {
 	P50     int64   `json:"p50_ns"`
+	P90     int64   `json:"p90_ns"`
 	P99     int64   `json:"p99_ns"`
+	P999    int64   `json:"p999_ns"`
+	Max     int64   `json:"max_ns"`
 	Rate    float64 `json:"messages_per_second"`
 	Verdict Verdict `json:"verdict"`
 }
@@ -33,9 +36,10 @@ type Round struct {
 // was finished took at least so long: zero would look like the best of all.
 func NewRound(s Summary, d time.Duration) Round {
 	if s.Count == 0 {
-		return Round{P50: int64(d), P99: int64(d)}
+		n := int64(d)
+		return Round{P50: n, P90: n, P99: n, P999: n, Max: n}
 	}
-	return Round{P50: s.P50, P99: s.P99}
+	return Round{P50: s.P50, P90: s.P90, P99: s.P99, P999: s.P999, Max: s.Max}
 }
 
 // P50 is the round's median, for [Compare] and [Median].
@@ -87,6 +91,7 @@ func (c *Case) Finish() {
 	n := float64(len(c.Rounds))
 	c.Result.Rate /= n
 	c.Result.Bytes /= n
+	c.Result.BrokerCPU /= n
 	c.Result.summarize()
 	c.P50 = Median(c.Rounds, P50)
 	c.P99 = Median(c.Rounds, P99)

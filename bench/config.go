@@ -43,6 +43,12 @@ func ParseSpread(name string) (Spread, error) {
 	return Spread(i), err
 }
 
+// UnmarshalText reads the name from JSON.
+func (s *Spread) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSpread(string(text))
+	return err
+}
+
 // Reading says when the messages of a run are read back.
 type Reading uint8
 
@@ -65,6 +71,12 @@ func (r Reading) MarshalText() ([]byte, error) { return []byte(r.String()), nil 
 func ParseReading(name string) (Reading, error) {
 	i, err := parseName("reading", readingNames[:], name)
 	return Reading(i), err
+}
+
+// UnmarshalText reads the name from JSON.
+func (r *Reading) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseReading(string(text))
+	return err
 }
 
 func nameOf(names []string, i int) string {
@@ -95,6 +107,8 @@ const (
 
 // Load describes one measurement. Zero fields take the defaults of withDefaults.
 type Load struct {
+	// Name tells loads apart that are measured in turn, "" for none.
+	Name string `json:"name,omitempty"`
 	// Class is the topic's durability class. Default flushed.
 	Class wire.Class `json:"-"`
 	// Partitions of the topic. Default 1.
@@ -264,6 +278,9 @@ func (c Load) frameBytes() int {
 // Title says in one line what was measured.
 func (c Load) Title() string {
 	parts := []string{"class " + c.Class.String(), plural(c.Partitions, "partition")}
+	if c.Name != "" {
+		parts[0] = c.Name + ": " + parts[0]
+	}
 	if c.Partitions > 1 {
 		parts[1] += " " + c.Spread.String()
 	}

@@ -37,6 +37,12 @@ func ParseDiskOp(name string) (DiskOp, error) {
 	return DiskOp(i), err
 }
 
+// UnmarshalText reads the name from JSON.
+func (o *DiskOp) UnmarshalText(text []byte) (err error) {
+	*o, err = ParseDiskOp(string(text))
+	return err
+}
+
 const (
 	// maxDiskSize is the largest operation.
 	maxDiskSize = 1 << 20

@@ -52,6 +52,12 @@ func ParseIdle(name string) (Idle, error) {
 	return 0, fmt.Errorf("%w: idle mode %q, expected poll, block or adaptive", ErrConfig, name)
 }
 
+// UnmarshalText reads the name from JSON.
+func (i *Idle) UnmarshalText(text []byte) (err error) {
+	*i, err = ParseIdle(string(text))
+	return err
+}
+
 // loop turns one driver on the thread that owns it.
 type loop struct {
 	drv      aio.Driver

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,6 +30,8 @@ const crowded = 0.02
 type Result struct {
 	Load  Load   `json:"load"`
 	Class string `json:"class"`
+	// Codec is the compression of frames.
+	Codec string `json:"codec"`
 	Title string `json:"title"`
 	// Ack is from the intended time (closed loop: the send) to the
 	// acknowledgement. Service is from the send; EndToEnd from the intended time to
@@ -47,6 +50,12 @@ type Result struct {
 	// Rate is acknowledged messages a second, Bytes their bytes a second.
 	Rate  float64 `json:"messages_per_second"`
 	Bytes float64 `json:"bytes_per_second"`
+	// BrokerCPU is the CPU time that the broker has used, in nanoseconds for each
+	// message sent, warm-up and reading included; 0 where that is not known.
+	BrokerCPU float64 `json:"broker_cpu_ns_per_message,omitempty"`
+	// AfterBurst says for each burst how long after its end its last message was
+	// acknowledged, in nanoseconds; 0 if it was all before, and in the warm-up.
+	AfterBurst []int64 `json:"after_burst_ns,omitempty"`
 	// Sent, Acked and Read count all messages of the run, warm-up included.
 	Sent    int64   `json:"sent"`
 	Acked   int64   `json:"acked"`
@@ -62,7 +71,7 @@ type Result struct {
 // result puts together what the workers have found.
 func (r *run) result(workers []*worker) *Result {
 	res := &Result{
-		Load: r.load, Class: r.load.Class.String(), Title: r.load.Title(),
+		Load: r.load, Class: r.load.Class.String(), Codec: r.load.Codec.String(), Title: r.load.Title(),
 		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency(),
 		Series: newSeries(r.load.Duration),
 	}
@@ -72,6 +81,7 @@ func (r *run) result(workers []*worker) *Result {
 		res.service.Merge(w.service)
 		res.lag.Merge(w.lag)
 		res.late.Merge(w.late)
+		res.AfterBurst = largest(res.AfterBurst, w.overs)
 		res.Series.merge(w.series)
 		if w.cpu.Waited >= res.CPU.Waited {
 			res.CPU = w.cpu
@@ -103,6 +113,17 @@ func (r *run) result(workers []*worker) *Result {
 	}
 	res.summarize()
 	return res
+}
+
+// largest is element by element the larger of two lists.
+func largest(a, b []int64) []int64 {
+	all := make([]int64, max(len(a), len(b)))
+	for _, list := range [][]int64{a, b} {
+		for i, v := range list {
+			all[i] = max(all[i], v)
+		}
+	}
+	return all
 }
 
 // verify compares what was read with what was sent.
@@ -177,8 +198,10 @@ func (res *Result) merge(o *Result) {
 		res.CPU = o.CPU
 	}
 	res.endToEnd.Merge(o.endToEnd)
+	res.AfterBurst = append(res.AfterBurst, o.AfterBurst...)
 	res.Rate += o.Rate
 	res.Bytes += o.Bytes
+	res.BrokerCPU += o.BrokerCPU
 	res.Sent += o.Sent
 	res.Acked += o.Acked
 	res.Read += o.Read
@@ -199,7 +222,13 @@ func (res *Result) Text() string {
 	if res.EndToEnd.Count > 0 {
 		fmt.Fprintf(&b, "  %-11s %s\n", "end to end", res.EndToEnd)
 	}
+	if len(res.AfterBurst) > 0 {
+		fmt.Fprintf(&b, "  %-11s the last answer at most %s after a burst's end\n", "burst", Micros(slices.Max(res.AfterBurst)))
+	}
 	fmt.Fprintf(&b, "  %-11s %.0f messages/s  %.1f MB/s\n", "rate", res.Rate, res.Bytes/1e6)
+	if res.BrokerCPU > 0 {
+		fmt.Fprintf(&b, "  %-11s the broker used %.2f µs for each message\n", "cpu", res.BrokerCPU/1e3)
+	}
 	fmt.Fprintf(&b, "  %-11s the client's thread ran %.0f %% of the time and waited %.0f %% for a CPU\n", "cpu", 100*res.CPU.Run, 100*res.CPU.Waited)
 	fmt.Fprintf(&b, "  %-11s %d sent, %d acknowledged, %d read: %s\n", "messages", res.Sent, res.Acked, res.Read, res.Faults)
 	fmt.Fprintf(&b, "  %s", res.Verdict)

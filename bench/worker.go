@@ -38,8 +38,9 @@ type worker struct {
 
 	ack, service, lag, late, endToEnd *Latency
 	series                            *Series
-	ackedIn                           int64 // messages acknowledged while measuring
-	lastAck                           int64 // of those
+	ackedIn                           int64   // messages acknowledged while measuring
+	lastAck                           int64   // of those
+	overs                             []int64 // by burst: how long after its end the last answer came
 	refusals                          int64
 	refusal                           string // the first
 	cpu                               Share
@@ -63,9 +64,17 @@ func share(before machine.Scheduled, from, now int64) Share {
 	return Share{Run: float64(after.Run-before.Run) / all, Waited: float64(after.Waited-before.Waited) / all}
 }
 
+// bursts has room for the bursts of a run.
+func (r *run) bursts() []int64 {
+	if r.load.Burst.Messages == 0 {
+		return nil
+	}
+	return make([]int64, min(mostBursts, 1+int64((max(0, r.load.Warmup)+r.load.Duration)/r.load.Burst.Period)))
+}
+
 func newWorker(r *run, number int) *worker {
 	return &worker{run: r, number: number, ack: NewLatency(), service: NewLatency(), lag: NewLatency(),
-		late: NewLatency(), endToEnd: NewLatency(), series: newSeries(r.load.Duration)}
+		late: NewLatency(), endToEnd: NewLatency(), series: newSeries(r.load.Duration), overs: r.bursts()}
 }
 
 // sendBuf is the size of a send buffer of a connection.
@@ -261,12 +270,30 @@ func (w *worker) acked(r *request, now int64) {
 		w.series.record(r.sent-w.run.from, now-w.run.from, 0, r.count)
 		return
 	}
+	w.burst(r.intended, now)
 	w.ack.Record(now-r.intended, r.count)
 	w.lag.Record(r.sent-r.intended, r.count)
 	w.series.record(r.intended-w.run.from, now-w.run.from, r.sent-r.intended, r.count)
 	if !r.held {
 		w.late.Record(r.ready-r.intended, r.count)
 	}
+}
+
+// mostBursts bounds the bursts that are told apart.
+const mostBursts = 1 << 12
+
+// burst notes an answer to a message of a burst.
+func (w *worker) burst(intended, now int64) {
+	b := &w.run.load.Burst
+	if b.Messages == 0 {
+		return
+	}
+	n := (intended - w.run.start) / int64(b.Period)
+	if n >= int64(len(w.overs)) {
+		return
+	}
+	end := w.run.start + n*int64(b.Period) + int64(b.Length)
+	w.overs[n] = max(w.overs[n], now-end)
 }
 
 // came records by how much the client came late to messages that the broker held

@@ -75,9 +75,9 @@ func cpuRange(list string) []int {
 // Placement is where the threads of a measurement run.
 type Placement struct {
 	// Server is the CPU of floors that stand for the broker, NoCPU for any.
-	Server int
+	Server int `json:"server"`
 	// Clients are the CPUs of client threads.
-	Clients []int
+	Clients []int `json:"clients"`
 }
 
 // Place puts clients on CPUs that no shard is tied to. Without known shards it

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/mqd-broker/mqd/bench"
+)
+
+const (
+	// ticks is how many lines of a percentile file halve the rest.
+	ticks = 5
+	// micro is the unit of files for people and for HdrHistogram's plotter.
+	micro = 1000.0
+)
+
+// Write makes dir and the files of a result in it:
+//
+//	result.json       everything
+//	report.html       for people
+//	series.csv        the course of every case over time
+//	case-N.NAME.hgrm  percentiles of a case's ack, service, lag, late or end_to_end, µs
+//	case-N.hlog       its latencies, an interval a line
+//
+// Existing files are replaced.
+func Write(dir string, d *Document) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	files := map[string]func(io.Writer) error{Name: d.JSON, "report.html": d.HTML, "series.csv": d.CSV}
+	for i, c := range d.Cases {
+		files[fmt.Sprintf("case-%d.hlog", i+1)] = func(w io.Writer) error { return d.intervalLog(w, c.Result) }
+		for _, l := range latencies(c.Result) {
+			files[fmt.Sprintf("case-%d.%s.hgrm", i+1, l.name)] = func(w io.Writer) error {
+				_, err := l.hist.PercentilesPrint(w, ticks, micro)
+				return err
+			}
+		}
+	}
+	for name, fill := range files {
+		var b bytes.Buffer
+		if err := fill(&b); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// JSON writes the document.
+func (d *Document) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(d)
+}
+
+// latency is one histogram of a result.
+type latency struct {
+	name    string
+	summary bench.Summary
+	hist    *hdrhistogram.Histogram
+}
+
+// latencies are those that have values.
+func latencies(r *bench.Result) []latency {
+	var all []latency
+	for _, l := range []latency{
+		{name: "ack", summary: r.Ack}, {name: "service", summary: r.Service}, {name: "lag", summary: r.Lag},
+		{name: "late", summary: r.Late}, {name: "end_to_end", summary: r.EndToEnd},
+	} {
+		if h, err := hdrhistogram.Decode([]byte(l.summary.Histogram)); err == nil && l.summary.Histogram != "" {
+			l.hist = h
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// points are the histograms of a series, nil for an interval without messages.
+func points(s *bench.Series) []*hdrhistogram.Histogram {
+	all := make([]*hdrhistogram.Histogram, len(s.Points))
+	for i, p := range s.Points {
+		if p.Histogram == "" {
+			continue
+		}
+		if h, err := hdrhistogram.Decode([]byte(p.Histogram)); err == nil {
+			all[i] = h
+		}
+	}
+	return all
+}
+
+// intervalLog writes a series in the form of HdrHistogram's log, version 1.3.
+func (d *Document) intervalLog(w io.Writer, r *bench.Result) error {
+	log := hdrhistogram.NewHistogramLogWriter(w)
+	start := d.Started.UnixMilli()
+	if err := log.OutputComment("[" + r.Title + "]"); err != nil {
+		return err
+	}
+	if err := log.OutputLogFormatVersion(); err != nil {
+		return err
+	}
+	if err := log.OutputStartTime(start); err != nil {
+		return err
+	}
+	if err := log.OutputLegend(); err != nil {
+		return err
+	}
+	each := r.Series.Interval.Milliseconds()
+	for i, h := range points(r.Series) {
+		if h == nil {
+			continue
+		}
+		h.SetStartTimeMs(start + int64(i)*each)
+		h.SetEndTimeMs(start + int64(i+1)*each)
+		if err := log.OutputIntervalHistogram(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CSV writes the series of all cases.
+func (d *Document) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := []string{"case", "seconds", "messages_per_second", "acked", "p50_us", "p99_us", "max_us", "max_send_lag_us"}
+	if err := out.Write(head); err != nil {
+		return err
+	}
+	us := func(ns int64) string { return strconv.FormatFloat(float64(ns)/micro, 'f', 1, 64) }
+	for n, c := range d.Cases {
+		s := c.Result.Series
+		for i, p := range s.Points {
+			at := time.Duration(i) * s.Interval
+			if err := out.Write([]string{
+				strconv.Itoa(n + 1), strconv.FormatFloat(at.Seconds(), 'f', -1, 64), strconv.FormatFloat(float64(p.Done)/s.Interval.Seconds(), 'f', 0, 64),
+				strconv.FormatInt(p.Acked, 10), us(p.P50), us(p.P99), us(p.Max), us(p.Lag),
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

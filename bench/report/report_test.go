@@ -1,0 +1,216 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
+)
+
+// simPlatform measures on a simulated machine in real time.
+type simPlatform struct{ w *sim.World }
+
+func (p simPlatform) NewDriver(o aio.Options) (aio.Driver, error) { return p.w.Driver(o), nil }
+func (p simPlatform) Pin(int) error                               { return nil }
+func (p simPlatform) Yield()                                      { runtime.Gosched() }
+
+// measured is a document of real measurements: of a server that only answers.
+func measured(t *testing.T) *Document {
+	t.Helper()
+	p := simPlatform{sim.New(sim.Options{Seed: 1, Mode: sim.RealTime})}
+	e, err := bench.StartEcho(p, bench.NoCPU, bench.Block, 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	run := func(ctx context.Context, load bench.Load) (*bench.Result, error) {
+		return bench.Run(ctx, p, bench.Target{Addr: e.Addr, Echo: true}, load)
+	}
+	loads := []bench.Load{
+		{Name: "open", Rate: 5000, Poisson: true, Keys: 3, Sizes: "50-90", Plain: 0.5},
+		{Name: "<closed> & \"quoted\" </script>", Depth: 4},
+		{Burst: bench.Burst{Messages: 100, Length: 10 * time.Millisecond, Period: 50 * time.Millisecond}},
+	}
+	for i := range loads {
+		loads[i].Client, loads[i].Messages, loads[i].Duration, loads[i].Warmup = bench.Block, 600, time.Second, -1
+	}
+	cases, err := bench.Interleave(t.Context(), run, loads, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := bench.PingPong(t.Context(), p, bench.NetOptions{Duration: 20 * time.Millisecond, ServerCPU: bench.NoCPU, ClientCPU: bench.NoCPU},
+		bench.NetResult{Client: bench.Block, Server: bench.Block, Depth: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Document{
+		Schema: Version, Verb: "run", Args: []string{"--rate", "5000"}, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Colocated: true,
+		Host: machine.Host{Kernel: "none"}, Floors: Floors{Network: []bench.NetResult{network}}, Cases: cases,
+		Steps: []Step{{Rate: 1, Broken: "x"}},
+	}
+}
+
+func TestAResultIsOfItsSchemaAndReadAsItWasWritten(t *testing.T) {
+	d, dir := measured(t), t.TempDir()
+	if err := Write(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema, doc any
+	if err := errors.Join(json.Unmarshal(Schema, &schema), json.Unmarshal(text, &doc)); err != nil {
+		t.Fatal(err)
+	}
+	v := validator{root: schema.(map[string]any)}
+	if v.check("result", v.root, doc); len(v.bad) > 0 {
+		t.Errorf("%s", strings.Join(v.bad, "\n"))
+	}
+	back, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	if err := back.JSON(&again); err != nil || !bytes.Equal(again.Bytes(), text) {
+		t.Errorf("error %v, read and written again:\n%s", err, again.Bytes())
+	}
+}
+
+func TestTheSchemaRefusesWhatItDoesNotName(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal(Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{`{}`, `[]`, `{"schema":"mqd-bench-result/2"}`, `{"new":1}`, `{"cases":[{"rounds":1}]}`, `{"jitter":{"gaps":{"count":-1}}}`} {
+		var doc any
+		if err := json.Unmarshal([]byte(bad), &doc); err != nil {
+			t.Fatal(err)
+		}
+		v := validator{root: schema}
+		if v.check("result", schema, doc); len(v.bad) == 0 {
+			t.Errorf("%s passes", bad)
+		}
+	}
+}
+
+func TestHistogramsComeBackFromTheirFiles(t *testing.T) {
+	d, dir := measured(t), t.TempDir()
+	if err := Write(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range d.Cases {
+		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("case-%d.hlog", i+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := int64(0)
+		for log := hdrhistogram.NewHistogramLogReader(f); ; {
+			h, err := log.NextIntervalHistogram()
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if h == nil {
+				break
+			}
+			count += h.TotalCount()
+		}
+		if err := f.Close(); err != nil || count != c.Result.Ack.Count {
+			t.Errorf("case %d: %d messages in the log, %d in the result, error %v", i+1, count, c.Result.Ack.Count, err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("case-%d.ack.hgrm", i+1)))
+		if want := fmt.Sprintf("Total count    = %12d", c.Result.Ack.Count); err != nil || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("case %d: error %v, no %q in\n%s", i+1, err, want, text)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "series.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	want := 1
+	for _, c := range d.Cases {
+		want += len(c.Result.Series.Points)
+	}
+	if err != nil || len(rows) != want {
+		t.Errorf("%d rows, want %d, error %v", len(rows), want, err)
+	}
+}
+
+// outside finds what a page would load from elsewhere.
+var outside = regexp.MustCompile(`(?i)(src|href)\s*=\s*["'](?:https?:)?//|@import|url\(|fetch\(|XMLHttpRequest|import\s*\(`)
+
+func TestThePageNeedsNothingElse(t *testing.T) {
+	d := measured(t)
+	var b bytes.Buffer
+	if err := d.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if found := outside.FindString(b.String()); found != "" {
+		t.Errorf("the page has %q", found)
+	}
+	if n := strings.Count(b.String(), "</script>"); n != 1 {
+		t.Errorf("%d scripts end: a title has got out of its string", n)
+	}
+	if strings.Contains(b.String(), "<closed>") {
+		t.Error("a title is markup")
+	}
+}
+
+func TestAHeatMapHasEveryMessageOnce(t *testing.T) {
+	for i, c := range measured(t).Cases {
+		v, sum := newCaseView(c.Result), int64(0)
+		for _, column := range v.Heat.Columns {
+			for _, n := range column {
+				sum += n
+			}
+		}
+		if sum != c.Result.Ack.Count {
+			t.Errorf("case %d: %d messages, want %d", i+1, sum, c.Result.Ack.Count)
+		}
+		for _, k := range v.Curves {
+			if !slices.IsSortedFunc(k.Points, func(a, b [2]float64) int { return int(a[1] - b[1]) }) || len(k.Points) == 0 {
+				t.Errorf("case %d: curve %s: %v", i+1, k.Name, k.Points)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoResultIsRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing": ``, "no object": `[1]`, "other version": `{"schema":"mqd-bench-result/0"}`, "empty case": `{"schema":"mqd-bench-result/1","cases":[null]}`,
+		"no series": `{"schema":"mqd-bench-result/1","cases":[{"result":{}}]}`,
+	} {
+		path := filepath.Join(t.TempDir(), "x.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); !errors.Is(err, ErrDocument) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := Read(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: error %v", err)
+	}
+}
