@@ -47,6 +47,7 @@ var Table = []Package{
 	// mqdtest runs a node beside the client, for the tests of others.
 	{Path: "client/mqdtest", Rank: 96, Traits: TestSupport},
 	{Path: "node", Rank: 95, External: []string{modCPUID}},
+	{Path: "bench/search", Rank: 92},
 	{Path: "bench/report", Rank: 91, External: []string{modHDR}},
 	{Path: "bench/budgets", Rank: 92},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
