@@ -87,6 +87,16 @@ func (s *search) try(ctx context.Context, rate int64) (bool, error) {
 	return false, nil
 }
 
+// lowest is the rate below which a measurement has too few messages to speak of
+// percentiles.
+func (s *search) lowest() int64 {
+	const fewest = 100
+	if s.load.Duration <= 0 {
+		return 1
+	}
+	return max(1, int64(fewest/s.load.Duration.Seconds()))
+}
+
 // Sweep tries rates in order until one breaks the objective. each, which may be
 // nil, hears of every step. The outcome holds what was found also with an error.
 func Sweep(ctx context.Context, run bench.Runner, load bench.Load, rates []int64, o Objective, each func(report.Step)) (Outcome, error) {
@@ -113,7 +123,7 @@ func Max(ctx context.Context, run bench.Runner, load bench.Load, from int64, res
 		if !ok {
 			bad = rate
 		}
-		if s.out.Rate == 0 && rate == 1 || bad == 0 && rate > mostRate/2 {
+		if s.out.Rate == 0 && rate <= s.lowest() || bad == 0 && rate > mostRate/2 {
 			return s.out, nil
 		}
 		if s.out.Rate == 0 {

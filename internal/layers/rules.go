@@ -29,7 +29,7 @@ var Table = []Package{
 	{Path: "cmd/mqd", Rank: 100,
 		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
 	{Path: "cmd/mqd/adminclient", Rank: 98, External: []string{modCobra}},
-	{Path: "cmd/mqd/benching", Rank: 99, External: []string{modCobra, modYAML}},
+	{Path: "cmd/mqd/benching", Rank: 99, External: []string{modCobra, modPflag, modYAML}},
 	{Path: "cmd/mqd/backlogbench", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/groups", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/salvager", Rank: 98, External: []string{modCobra}},

@@ -2,9 +2,11 @@ package benching
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
+	host "github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/spf13/cobra"
 )
@@ -124,4 +126,62 @@ func (t *tool) net(cmd *cobra.Command, o bench.NetOptions) error {
 		t.line(out, r.Row())
 	})
 	return t.finish(out, report, err)
+}
+
+func (t *tool) newJitter() *cobra.Command {
+	var duration time.Duration
+	var cpus []int
+	cmd := &cobra.Command{
+		Use:   "jitter",
+		Short: "Measure what the machine takes from a thread that wants to run",
+		Long: `Run a thread that does nothing but yield and read the clock, on one CPU after another,
+and count by how much its turns are longer than usual: interrupts, other threads, the
+hypervisor. No latency below that can be shown on this machine.`,
+		Example: "  mqd bench jitter\n  mqd bench jitter --cpus 2,3 --duration 10s -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if duration <= 0 {
+				return fmt.Errorf("--duration is %v, expected a positive one", duration)
+			}
+			return t.jitter(cmd, cpus, duration)
+		},
+	}
+	cmd.Flags().IntSliceVar(&cpus, "cpus", nil, "`CPUs` to measure; by default all that this process may use")
+	cmd.Flags().DurationVar(&duration, "duration", 2*time.Second, "length of each measurement")
+	return cmd
+}
+
+// cpuJitter is the jitter of one CPU.
+type cpuJitter struct {
+	CPU int `json:"cpu"`
+	bench.Jitter
+}
+
+func (t *tool) jitter(cmd *cobra.Command, cpus []int, duration time.Duration) error {
+	ctx, end, p, err := t.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if len(cpus) == 0 {
+		cpus = host.AllowedCPUs("/")
+	}
+	if len(cpus) == 0 {
+		cpus = []int{bench.NoCPU}
+	}
+	out := cmd.OutOrStdout()
+	report := struct {
+		Host host.Host   `json:"host"`
+		CPUs []cpuJitter `json:"cpus"`
+	}{Host: host.ReadHost("/", t.dir, interruptsOf(t.dir), t.needs.Revision())}
+	t.line(out, report.Host.String())
+	for _, cpu := range cpus {
+		j, err := bench.MeasureJitter(ctx, p, cpu, duration)
+		if err != nil {
+			return err
+		}
+		report.CPUs = append(report.CPUs, cpuJitter{cpu, j})
+		t.line(out, fmt.Sprintf("CPU %-3d  %s", cpu, j))
+	}
+	return t.finish(out, report, nil)
 }

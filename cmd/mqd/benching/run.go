@@ -1,16 +1,14 @@
 package benching
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench"
-	host "github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -25,7 +23,11 @@ type runFlags struct {
 	rates           []int64
 	burst           string
 	spread, read    string
+	sizes, arrival  string
+	codec           string
 	repeat          int
+	spec, out       string
+	floors          bool
 	load            bench.Load
 }
 
@@ -43,22 +45,42 @@ counts. The send lag stands beside it; when it is more than a tenth of the laten
 at the 99th percentile, the result is INVALID: it tells of the client. Otherwise it is a
 closed loop that keeps --depth frames in flight.
 
+A file given with --spec has several cases instead, each with a name; its keys are the
+names of the flags. Without --rate and --burst in it, a case is a closed loop.
+
 Flags that take lists are combined, each value with each; with --repeat the cases are
 measured in turn, A B A B.`,
 		Example: `  mqd bench run --class flushed --depth 1 --client poll,block
   mqd bench run --rate 100000 --duration 30s
+  mqd bench run --rate 100000 --arrival poisson --repeat 7 --out ./result
+  mqd bench run --spec cases.yaml --out ./result
   mqd bench run --burst 50000/50ms/1s --class flushed
   mqd bench run --partitions 1,64 --batch-messages 16 --depth 16 --repeat 7 --read after
   mqd bench run --server 127.0.0.1:7878 --batch-messages 64 --depth 64 -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loads, err := f.loads()
+			if f.repeat < 1 {
+				return fmt.Errorf("--repeat is %d, expected 1 or more", f.repeat)
+			}
+			loads, err := f.cases(cmd)
 			if err != nil {
 				return err
 			}
-			return t.run(cmd, f, loads, args)
+			return t.against(cmd, f, args, func(s *session) error {
+				cases, err := bench.Interleave(s.ctx, s.run, loads, f.repeat)
+				return errors.Join(err, s.take(cases))
+			})
 		},
 	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.spec, "spec", "", "`file` of cases, in YAML, instead of the flags that describe a load")
+	flags.IntVar(&f.repeat, "repeat", 1, "`times` that each case is measured, in turn with the others")
+	return cmd
+}
+
+// add gives cmd the flags of a load.
+func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.server, "server", "s", "", "`address` of a running broker, host:port; without it one is started")
 	flags.StringSliceVar(&f.classes, "class", []string{"flushed"}, "durability `classes` of the topic: memory, written, flushed")
@@ -70,14 +92,20 @@ measured in turn, A B A B.`,
 	flags.StringSliceVar(&f.client, "client", []string{"poll", "block"}, "what the client does while it waits, in `words`: poll (and yield), block")
 	flags.IntVar(&f.load.Connections, "connections", 1, "`connections` that produce")
 	flags.IntVar(&f.load.Threads, "threads", 1, "`threads` of the client")
-	flags.IntVar(&f.load.Size, "size", 0, "`bytes` of a message; 0 is the mix of 50 to 512 bytes with mean 180")
-	flags.StringVar(&f.spread, "spread", "round-robin", "`partitions` that frames go to: round-robin, one")
+	flags.IntVar(&f.load.Size, "size", 0, "`bytes` of a message, instead of --sizes")
+	flags.StringVar(&f.spread, "spread", "round-robin", "`partitions` that frames go to: round-robin, one, key")
 	flags.StringVar(&f.read, "read", "live", "`when` messages are read back: live (with end to end latency), after")
 	flags.DurationVar(&f.load.Duration, "duration", 5*time.Second, "length of each measurement")
 	flags.DurationVar(&f.load.Warmup, "warmup", time.Second, "time before it that is not counted")
 	flags.Int64Var(&f.load.Messages, "messages", 0, "end after about so many `messages`, if that is earlier")
-	flags.IntVar(&f.repeat, "repeat", 1, "`times` that each case is measured")
-	return cmd
+	flags.StringVar(&f.sizes, "sizes", "mix", "`bytes` of messages: mix (50 to 512, mean 180), a number, a range as 50-512, or lognormal:MEDIAN:SIGMA:LOW-HIGH")
+	flags.StringVar(&f.arrival, "arrival", "constant", "`gaps` between messages of --rate: constant, poisson")
+	flags.IntVar(&f.load.Keys, "keys", 0, "`number` of different keys; 0 is messages without")
+	flags.Float64Var(&f.load.KeySkew, "key-skew", 0, "`skew` of keys: 0 is even, else Zipf's law with an exponent of 1 more")
+	flags.Float64Var(&f.load.Plain, "compressible", 0, "`part` of a message, 0 to 1, that compresses to nothing; the rest is random")
+	flags.StringVar(&f.codec, "codec", "none", "`compression` of frames: none, gzip, snappy, lz4, zstd")
+	flags.BoolVar(&f.floors, "floors", true, "measure the floors of disk and network too, for a broker on this machine")
+	flags.StringVar(&f.out, "out", "", "`directory` to write result.json, report.html, histograms and CSV to")
 }
 
 // loads are the cases that the flags ask for.
@@ -96,8 +124,15 @@ func (f *runFlags) loads() ([]bench.Load, error) {
 	if base.Reading, err = bench.ParseReading(f.read); err != nil {
 		return nil, err
 	}
-	if f.repeat < 1 {
-		return nil, fmt.Errorf("--repeat is %d, expected 1 or more", f.repeat)
+	if base.Codec, err = batch.ParseCodec(f.codec); err != nil {
+		return nil, fmt.Errorf("--codec: %w", err)
+	}
+	if f.arrival != "constant" && f.arrival != "poisson" {
+		return nil, fmt.Errorf("--arrival %q: expected constant or poisson", f.arrival)
+	}
+	base.Poisson = f.arrival == "poisson"
+	if base.Sizes = f.sizes; base.Size != 0 {
+		base.Sizes = ""
 	}
 	var clients []bench.Idle
 	if err := parseEach(f.client, &clients, bench.ParseIdle); err != nil {
@@ -152,58 +187,4 @@ func parseBurst(text string) (bench.Burst, error) {
 		return bench.Burst{}, fmt.Errorf("--burst %q: %w", text, err)
 	}
 	return bench.Burst{Messages: n, Length: length, Period: period}, nil
-}
-
-func (t *tool) run(cmd *cobra.Command, f *runFlags, loads []bench.Load, serve []string) error {
-	ctx, end, p, err := t.begin(cmd)
-	if err != nil {
-		return err
-	}
-	defer end()
-	target := bench.Target{Addr: f.server}
-	var shards []int
-	if f.server == "" {
-		program, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		b, err := host.StartBroker(ctx, program, t.dir, serve...)
-		if err != nil {
-			return err
-		}
-		target.Addr, shards = b.Addr, host.PinnedCPUs("/", b.PID)
-		return errors.Join(t.measure(ctx, cmd, p, target, t.place(shards), loads, f.repeat), b.Stop())
-	}
-	if len(serve) > 0 {
-		return fmt.Errorf("%q: flags of serve are for a broker that bench starts, not for one at --server", serve)
-	}
-	return t.measure(ctx, cmd, p, target, t.place(nil), loads, f.repeat)
-}
-
-// measure makes the measurements of bench run.
-func (t *tool) measure(ctx context.Context, cmd *cobra.Command, p platform, target bench.Target,
-	place host.Placement, loads []bench.Load, repeat int,
-) error {
-	out := cmd.OutOrStdout()
-	report := struct {
-		head
-		Cases []*bench.Case `json:"cases"`
-	}{}
-	var err error
-	if report.head, err = t.head(ctx, p, place, out); err != nil {
-		return err
-	}
-	run := func(ctx context.Context, load bench.Load) (*bench.Result, error) {
-		load.CPUs = place.Clients
-		return bench.Run(ctx, p, target, load)
-	}
-	if report.Cases, err = bench.Interleave(ctx, run, loads, repeat); err != nil {
-		return err
-	}
-	var failed []error
-	for _, c := range report.Cases {
-		t.line(out, c.Text())
-		failed = append(failed, c.Result.Err())
-	}
-	return t.finish(out, report, errors.Join(failed...))
 }

@@ -1,19 +1,22 @@
 package benching
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/report"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
 func TestListsOfBenchRunAreCombined(t *testing.T) {
 	f := &runFlags{
 		classes: []string{"memory", "flushed"}, client: []string{"poll", "block"}, partitions: []int{1, 64},
-		batch: []int{16}, depths: []int{4}, rates: []int64{0}, spread: "one", read: "after", repeat: 1,
+		batch: []int{16}, depths: []int{4}, rates: []int64{0}, spread: "one", read: "after", codec: "none", arrival: "constant",
 	}
 	loads, err := f.loads()
 	if err != nil {
@@ -47,5 +50,56 @@ func TestBurstsAreReadFromTheCommandLine(t *testing.T) {
 		if _, err := parseBurst(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
+	}
+}
+
+func TestAFileOfCasesIsReadAsFlagsAre(t *testing.T) {
+	loads, err := parseSpec([]byte(`
+version: 1
+all: {class: memory, duration: 2s, warmup: 500ms}
+cases:
+  - name: steady
+    rate: 100000
+    arrival: poisson
+    sizes: 50-90
+    keys: 10
+  - {name: many, partitions: [1, 64], batch-messages: 16, depth: 8, codec: lz4, compressible: 0.5, class: flushed, client: block}
+`))
+	if err != nil || len(loads) != 3 {
+		t.Fatalf("%+v, error %v", loads, err)
+	}
+	a, b := loads[0], loads[2]
+	if a.Name != "steady" || a.Class != wire.ClassMemory || a.Rate != 100_000 || !a.Poisson || a.Sizes != "50-90" || a.Keys != 10 ||
+		a.Duration != 2*time.Second || a.Warmup != 500*time.Millisecond || a.Client != bench.Poll {
+		t.Errorf("%+v", a)
+	}
+	if b.Name != "many" || b.Class != wire.ClassFlushed || b.Partitions != 64 || b.BatchMessages != 16 || b.Depth != 8 || b.Codec != batch.CodecLz4 ||
+		b.Plain != 0.5 || b.Rate != 0 || b.Client != bench.Block || b.Duration != 2*time.Second {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestBadFilesOfCasesAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing": "", "no cases": "version: 1", "version": "version: 2\ncases: [{rate: 1}]", "key": "version: 1\ncases: [{raet: 1}]",
+		"value": "version: 1\ncases: [{rate: fast}]", "list": "version: 1\ncases: [{spread: [one, key]}]", "top": "version: 1\nextra: 1\ncases: [{rate: 1}]",
+		"of the run": "version: 1\ncases: [{server: x}]", "two": "version: 1\ncases: [{rate: 1}]\n---\n{}", "class": "version: 1\nall: {class: x}\ncases: [{rate: 1}]",
+	} {
+		if _, err := parseSpec([]byte(text)); !errors.Is(err, errSpec) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestTheGateLooksAtTheUpperBound(t *testing.T) {
+	c := report.Comparison{Ratios: []report.Ratio{{Percentile: "p50", High: 9}, {Percentile: "p99", High: 1.19}}}
+	if err := gate(c, 1.2); err != nil {
+		t.Error(err)
+	}
+	if err := gate(c, 1.1); !errors.Is(err, errSlower) {
+		t.Errorf("error %v", err)
+	}
+	if err := gate(c, 0); err != nil {
+		t.Error(err)
 	}
 }
