@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 )
 
@@ -70,7 +71,7 @@ func TestGoldenFilesAreShown(t *testing.T) {
 	}{
 		{"mqd.node", "engine/checkpoint/testdata/golden/node-1.bin", []string{"form node file", "  node: id ", "slots ", "starts "}},
 		{"x", "engine/checkpoint/testdata/golden/checkpoint-2.bin", []string{"partition: topic ", "producer: id 0", "batch: base offset 4000, records 900, sequence 16"}},
-		{"x", "engine/checkpoint/testdata/golden/checkpoint-1.bin", []string{"form checkpoint", "header: node ", "slot: ", "partition: topic ", "epoch: "}},
+		{"x", "engine/checkpoint/testdata/golden/checkpoint-1.bin", []string{"form checkpoint", "header: node ", "slots: first ", "partition: topic ", "epoch: "}},
 		{"catalog.a", "broker/catalog/testdata/golden/snapshot-v1.bin", []string{"form catalog snapshot", "topic: name ", "setting: key ", "tombstone: name "}},
 		{"1.index", "engine/segment/testdata/golden/index-1-sealed.index", []string{"form index", "header: form sealed", "entry: number 0", "footer: log bytes "}},
 		{"1.index", "engine/segment/testdata/golden/index-1-open.index", []string{"header: form open", "entry: number 0"}},
@@ -216,4 +217,29 @@ func FuzzContent(f *testing.F) {
 			t.Errorf("%v, ended %v", err, ended)
 		}
 	})
+}
+
+// Slots next to each other that know the same take one line.
+func TestSlotsThatKnowTheSameAreShownAsOne(t *testing.T) {
+	known, err := checkpoint.Decode(golden(t, "engine/checkpoint/testdata/golden/checkpoint-1.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slots []checkpoint.Slot
+	for n := range uint16(9) {
+		slot := checkpoint.Slot{Slot: n, Term: 4, Index: 7}
+		switch {
+		case n == 3:
+			continue
+		case n == 6:
+			slot.Term = 5
+		case n > 6:
+			slot.Index = 8
+		}
+		slots = append(slots, slot)
+	}
+	var w checkpoint.Writer
+	w.Begin(slots)
+	wants(t, shown(t, "checkpoint-0.a", w.Finish(&known.Header)), "slots: first 0, last 2, term 4, index 7", "slots: first 4, last 5, term 4",
+		"slots: first 6, last 6, term 5", "slots: first 7, last 8, term 4, index 8")
 }

@@ -63,14 +63,25 @@ func (c *content) checkpoint() {
 	c.item(1, "header").id("node", s.Node[:]).id("journal", s.Journal[:]).num("shard", int64(s.Shard)).num("shards", int64(s.Shards)).
 		flag("clean", s.Flags&checkpoint.FlagClean != 0).count("sequence", s.Sequence).count("lsn", s.LSN).count("incarnation", s.Incarnation).
 		nanos("wall", s.Wall).nanos("append_time", s.AppendTime).id("boot", s.Boot[:]).count("device", s.Device).count("mount", s.Mount)
-	for _, slot := range s.Slots {
-		c.item(1, "slot").num("slot", int64(slot.Slot)).num("term", int64(slot.Term)).count("index", slot.Index)
-	}
+	c.slots(s.Slots)
 	for i := range s.Partitions {
 		if c.ended() {
 			return
 		}
 		c.partition(&s.Partitions[i])
+	}
+}
+
+// slots shows what is known of slots, those that stand next to each other and know the
+// same as one.
+func (c *content) slots(all []checkpoint.Slot) {
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n] == (checkpoint.Slot{Slot: all[0].Slot + uint16(n), Term: all[0].Term, Index: all[0].Index}) {
+			n++
+		}
+		c.item(1, "slots").num("first", int64(all[0].Slot)).num("last", int64(all[n-1].Slot)).num("term", int64(all[0].Term)).count("index", all[0].Index)
+		all = all[n:]
 	}
 }
 

@@ -2,6 +2,7 @@ package salvage
 
 import (
 	"fmt"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"strings"
 )
 
@@ -39,11 +40,12 @@ func (n *Note) String() string {
 // Verdict says in a line what has been found and done.
 func (s *Summary) Verdict() string {
 	text := "nothing is lost"
+	offsets, ranges := quantity.Of(s.Offsets, "offset", "offsets"), quantity.Of(s.Losses, "range", "ranges")
 	switch {
 	case s.Losses+s.Rewrites > 0 && s.Accepted:
-		text = fmt.Sprintf("given up: %d offsets in %d ranges; logs replaced: %d", s.Offsets, s.Losses, s.Rewrites)
+		text = fmt.Sprintf("given up: %s in %s; logs replaced: %d", offsets, ranges, s.Rewrites)
 	case s.Losses+s.Rewrites > 0:
-		text = fmt.Sprintf("lost: %d offsets in %d ranges; logs to replace: %d; nothing was changed, --yes gives them up", s.Offsets, s.Losses, s.Rewrites)
+		text = fmt.Sprintf("lost: %s in %s; logs to replace: %d; nothing was changed, --yes gives them up", offsets, ranges, s.Rewrites)
 	}
 	if s.Left > 0 {
 		text += fmt.Sprintf("; not salvaged: %d", s.Left)

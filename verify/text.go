@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"strings"
 )
 
@@ -47,16 +48,17 @@ func span(one, many string, from, to int64) string {
 // Lines says in words what has been read and found.
 func (s *Summary) Lines() []string {
 	lines := []string{
-		fmt.Sprintf("read: %d files, %d bytes", s.Files, s.Bytes),
+		fmt.Sprintf("read: %s, %s", quantity.Of(s.Files, "file", "files"), quantity.Of(s.Bytes, "byte", "bytes")),
 		fmt.Sprintf("checkpoints: %d; snapshots of the catalog: %d; commands of the catalog: %d", s.Checkpoints, s.Snapshots, s.Commands),
-		fmt.Sprintf("journals: %d with %d rounds and %d entries", s.Journals, s.Rounds, s.Entries),
-		fmt.Sprintf("partitions: %d with %d segments, %d indexes, %d batches and %d records", s.Partitions, s.Segments, s.Indexes, s.Batches, s.Records),
+		fmt.Sprintf("journals: %d with %s and %s", s.Journals, quantity.Of(s.Rounds, "round", "rounds"), quantity.Of(s.Entries, "entry", "entries")),
+		fmt.Sprintf("partitions: %d with %s, %s, %s and %s", s.Partitions, quantity.Of(s.Segments, "segment", "segments"),
+			quantity.Of(s.Indexes, "index", "indexes"), quantity.Of(s.Batches, "batch", "batches"), quantity.Of(s.Records, "record", "records")),
 	}
 	if s.Unindexed > 0 {
 		lines = append(lines, fmt.Sprintf("full segments without an index, and so without checksums of regions: %d", s.Unindexed))
 	}
 	if s.Pending > 0 {
-		lines = append(lines, fmt.Sprintf("behind the newest checkpoint: %d bytes of segments, which the journals stand in for", s.Pending))
+		lines = append(lines, fmt.Sprintf("behind the newest checkpoint: %s of segments, which the journals stand in for", quantity.Of(s.Pending, "byte", "bytes")))
 	}
 	return append(lines, s.Verdict())
 }
@@ -64,7 +66,8 @@ func (s *Summary) Lines() []string {
 // ServedLines is Lines for what a broker serves.
 func (s *Summary) ServedLines() []string {
 	return []string{
-		fmt.Sprintf("read: %d partitions with %d batches, %d records and %d bytes", s.Partitions, s.Batches, s.Records, s.Bytes),
+		fmt.Sprintf("read: %s with %s, %s and %s", quantity.Of(s.Partitions, "partition", "partitions"),
+			quantity.Of(s.Batches, "batch", "batches"), quantity.Of(s.Records, "record", "records"), quantity.Of(s.Bytes, "byte", "bytes")),
 		s.Verdict(),
 	}
 }

@@ -41,7 +41,7 @@ func (t ValueType) String() string {
 var units = []struct {
 	name string
 	size int64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+}{{"EiB", 1 << 60}, {"PiB", 1 << 50}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
 // parseBytes reads a whole number of bytes with an optional unit.
 func parseBytes(text string) (int64, error) {
@@ -70,6 +70,18 @@ func formatBytes(n int64) string {
 		}
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+// formatDuration is Go's text without the zeros behind it: "1h" instead of "1h0m0s".
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 func parseDuration(text string) (int64, error) {
@@ -122,7 +134,7 @@ func (i *Info) format(v int64) string {
 	case BytesValue:
 		return formatBytes(v)
 	case DurationValue:
-		return time.Duration(v).String()
+		return formatDuration(time.Duration(v))
 	case MillisValue:
 		return strconv.FormatInt(v, 10)
 	}

@@ -42,8 +42,8 @@ comes, until a signal ends it.
 
 Messages of one partition come in order. Partitions take turns as they answer.
 
-With -o value every message is its value and a newline. With -o json it is a JSON
-object on a line of its own:
+With -o value every message is its value and a newline. With -o jsonl, or
+json, it is a JSON object on a line of its own:
 
   {"partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v","headers":[]}
 
@@ -76,7 +76,7 @@ commits what it has written, also when it is ended with Ctrl-C.`,
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after so many `messages`; 0 is no limit")
 	f.BoolVarP(&c.follow, "follow", "f", false, "wait for more at the end")
 	f.BoolVar(&c.summary, "summary", false, "write messages, bytes and time to standard error at the end")
-	c.format.add(cmd, formatValue, formatJSON)
+	c.format.add(cmd, formatValue, formatJSON, formatLines)
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	defer c.server.close(cl)
-	w := messages.NewWriter(out, c.format.text == formatJSON)
+	w := messages.NewWriter(out, c.format.text != formatValue)
 	r := &reading{c: c, client: cl, out: w, errs: errs, wanted: c.count, began: time.Now()}
 	if c.group != "" {
 		g := groupreader.Reader{Group: c.group, Topic: c.topic, From: from, Count: c.count, Follow: c.follow, Out: w, Errs: errs}

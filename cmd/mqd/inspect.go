@@ -24,8 +24,8 @@ batches of a segment, the entries of an index, a checkpoint, the catalog and its
 commands, the node file.
 
 A damaged file is shown up to the damage, and a journal, a segment or an index behind
-it too. What a file is, is told by how it begins, else by its name. With -o json every
-line is an object with a type and what belongs to it.
+it too. What a file is, is told by how it begins, else by its name. With -o jsonl, or
+json, every line is an object with a type and what belongs to it.
 
 Nothing is changed and no lock is taken, so that a file may change under the eyes of
 whoever looks at a running broker. Whether everything is whole is told by mqd verify.`,
@@ -33,10 +33,10 @@ whoever looks at a running broker. Whether everything is whole is told by mqd ve
   mqd inspect ./data/topics/orders.1b2c3d4e/0 -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return inspectPath(cmd.OutOrStdout(), args[0], format.text == formatJSON)
+			return inspectPath(cmd.OutOrStdout(), args[0], format.text != formatText)
 		},
 	}
-	format.add(cmd, formatText, formatJSON)
+	format.add(cmd, formatText, formatJSON, formatLines)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,7 +23,16 @@ type mistakes struct{ err error }
 // says what was expected, what was found, and where the help is.
 func (m *mistakes) watch(root *cobra.Command) {
 	root.Args = cobra.ArbitraryArgs // cobra's own answer takes four lines
-	help := root.HelpFunc()
+	written := root.HelpFunc()
+	// cobra does not look whether its help could be written.
+	help := func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		written(cmd, args)
+		cmd.SetOut(out)
+		_, m.err = out.Write(text.Bytes())
+	}
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		stray := cmd.Flags().Args()
 		if !cmd.HasSubCommands() || len(stray) == 0 {

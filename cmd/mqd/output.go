@@ -18,6 +18,7 @@ import (
 const (
 	formatTable = "table"
 	formatJSON  = "json"
+	formatLines = "jsonl"
 	formatValue = "value"
 	formatText  = "text"
 )
@@ -78,6 +79,17 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// printJSONLines writes each value on a line of its own.
+func printJSONLines[T any](w io.Writer, all []T) error {
+	enc := json.NewEncoder(w)
+	for _, v := range all {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isTerminal reports whether w is a person's screen.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
@@ -90,45 +102,6 @@ func isTerminal(w io.Writer) bool {
 	}
 	null, err := os.Stat(os.DevNull)
 	return err != nil || !os.SameFile(info, null)
-}
-
-// humanBytes writes a size for a person, with three digits.
-func humanBytes(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n), ""
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
-		if unit = u; v < 1<<20 {
-			break
-		}
-		v /= 1 << 10
-	}
-	v /= 1 << 10
-	digits := 0
-	if v < 10 {
-		digits = 2
-	} else if v < 100 {
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f %s", digits, v, unit)
-}
-
-// grouped writes a number with a comma after every three digits.
-func grouped[T int | int64 | uint64](n T) string {
-	text := fmt.Sprint(n)
-	sign := ""
-	if text[0] == '-' {
-		sign, text = "-", text[1:]
-	}
-	var parts []string
-	for len(text) > 3 {
-		parts = append(parts, text[len(text)-3:])
-		text = text[:len(text)-3]
-	}
-	parts = append(parts, text)
-	slices.Reverse(parts)
-	return sign + strings.Join(parts, ",")
 }
 
 // closing joins the error of closing a file with that of working on it.

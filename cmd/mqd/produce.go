@@ -14,6 +14,7 @@ import (
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/messages"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -218,12 +219,12 @@ func (p *produce) finish(out io.Writer, t *tally, err error) error {
 	}
 	if err != nil {
 		if cause := p.server.explain(t.cause(err)); r.Acked < r.Messages {
-			return &trouble{fmt.Sprintf("%s of %s messages acknowledged: %v", grouped(r.Acked), grouped(r.Messages), cause), err}
+			return &trouble{fmt.Sprintf("%s of %s acknowledged: %v", quantity.Grouped(r.Acked), quantity.Of(r.Messages, "message", "messages"), cause), err}
 		}
 		if r.Messages == 0 {
 			return fmt.Errorf("nothing was sent: %w", p.server.explain(t.cause(err)))
 		}
-		return fmt.Errorf("all %s messages that were read are acknowledged: %w", grouped(r.Messages), p.server.explain(t.cause(err)))
+		return fmt.Errorf("all %s messages that were read are acknowledged: %w", quantity.Grouped(r.Messages), p.server.explain(t.cause(err)))
 	}
 	if p.format.text == formatJSON {
 		return printJSON(out, r)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
 const (
@@ -110,7 +111,7 @@ func (t *tally) watch(ctx context.Context, patience time.Duration, errs io.Write
 			}
 			if shown {
 				rate := float64(acked-seen) / watchInterval.Seconds()
-				fmt.Fprintf(errs, "\r\x1b[K%s messages acknowledged, %s/s", grouped(acked), grouped(int64(rate)))
+				fmt.Fprintf(errs, "\r\x1b[K%s acknowledged, %s/s", quantity.Of(acked, "message", "messages"), quantity.Grouped(int64(rate)))
 			}
 			seen = acked
 		}
@@ -183,12 +184,12 @@ func (r produceReport) String() string {
 // amount says how many messages there were in how long, and how many a second. No
 // time has no rate.
 func amount(messages, bytes int64, seconds float64) string {
-	text := fmt.Sprintf("%s messages, %s in %.3f s", grouped(messages), humanBytes(bytes), seconds)
+	text := fmt.Sprintf("%s, %s in %.3f s", quantity.Of(messages, "message", "messages"), quantity.Bytes(bytes), seconds)
 	if seconds <= 0 {
 		return text
 	}
 	rate := func(n int64) int64 { return int64(float64(n) / seconds) }
-	return fmt.Sprintf("%s (%s messages/s, %s/s)", text, grouped(rate(messages)), humanBytes(rate(bytes)))
+	return fmt.Sprintf("%s (%s/s, %s/s)", text, quantity.Of(rate(messages), "message", "messages"), quantity.Bytes(rate(bytes)))
 }
 
 // ackLog writes down which messages are acknowledged: partition, offset and

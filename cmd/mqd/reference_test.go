@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
@@ -125,6 +126,22 @@ func TestExamplesUseFlagsThatExist(t *testing.T) {
 	}
 }
 
+// full is where there is no room for anything.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestHelpThatCannotBeWrittenIsAnError(t *testing.T) {
+	clearEnv(t)
+	for _, line := range []string{"", "--help", "help", "topic", "topic list --help", "help topic list", "-h topic", "version", "config print", "completion bash"} {
+		var errs bytes.Buffer
+		status := run(t.Context(), strings.Fields(line), strings.NewReader(""), full{}, &errs)
+		if got := errs.String(); status != 1 || got != "mqd: "+syscall.ENOSPC.Error()+"\n" {
+			t.Errorf("mqd %s: status %d, %q", line, status, got)
+		}
+	}
+}
+
 func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 	clearEnv(t)
 	for line, want := range map[string]string{
@@ -158,7 +175,7 @@ func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 		"topic create t --durability x":             `mqd: --durability is "x", expected flushed, written or memory`,
 		"topic alter t":                             "mqd: nothing to change; give --durability, --config or --unset",
 		"topic alter t --config a=1 --unset a":      "mqd: a is set and unset at once",
-		"topic list -o yaml":                        `mqd: invalid argument "yaml" for "-o, --output" flag: expected one of table, json; see: mqd topic list --help`,
+		"topic list -o yaml":                        `mqd: invalid argument "yaml" for "-o, --output" flag: expected one of table, json, jsonl; see: mqd topic list --help`,
 		"produce t --compression rar":               `mqd: --compression is "rar", expected one of none, gzip, snappy, lz4, zstd`,
 		"produce t --input xml":                     `mqd: --input is "xml", expected lines or jsonl`,
 		"produce t --rate -1":                       "mqd: --rate is -1, expected 0 or more",

@@ -20,6 +20,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
 // lookupPatience bounds the look-up of the host to listen on.
@@ -174,11 +175,12 @@ func fitOpenFiles(c *settings.Config, shards, limit int) (notes []string, err er
 	}
 	need := limit - left + c.MaxConnections
 	if left < 1 || c.IsSet(settings.MaxConnections) {
-		return nil, fmt.Errorf("the limit of open files (RLIMIT_NOFILE) is %d, and %d shards with %d connections (%s) need %d; "+
-			"raise it (ulimit -n, LimitNOFILE=), or lower --shards or --max-connections", limit, shards, c.MaxConnections, settings.MaxConnections, need)
+		return nil, fmt.Errorf("the limit of open files (RLIMIT_NOFILE) is %d, and %s with %s (%s) need %d; "+
+			"raise it (ulimit -n, LimitNOFILE=), or lower --shards or --max-connections", limit,
+			quantity.Of(shards, "shard", "shards"), quantity.Of(c.MaxConnections, "connection", "connections"), settings.MaxConnections, need)
 	}
-	note := fmt.Sprintf("the limit of open files (RLIMIT_NOFILE) of %d leaves room for %d connections instead of %d; LimitNOFILE=%d would be enough",
-		limit, left, c.MaxConnections, need)
+	note := fmt.Sprintf("the limit of open files (RLIMIT_NOFILE) of %d leaves room for %s instead of %d; LimitNOFILE=%d would be enough",
+		limit, quantity.Of(left, "connection", "connections"), c.MaxConnections, need)
 	c.MaxConnections = left
 	return []string{note}, nil
 }

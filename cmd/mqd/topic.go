@@ -225,8 +225,11 @@ func newTopicList(s *server) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if format.text == formatJSON {
+			switch format.text {
+			case formatJSON:
 				return printJSON(cmd.OutOrStdout(), topicSummaries(topics))
+			case formatLines:
+				return printJSONLines(cmd.OutOrStdout(), topicSummaries(topics))
 			}
 			return printTable(cmd.OutOrStdout(), func(w io.Writer) {
 				fmt.Fprint(w, "NAME\tPARTITIONS\tCLASS\tID\n")
@@ -236,6 +239,6 @@ func newTopicList(s *server) *cobra.Command {
 			})
 		},
 	}
-	format.add(cmd, formatTable, formatJSON)
+	format.add(cmd, formatTable, formatJSON, formatLines)
 	return cmd
 }

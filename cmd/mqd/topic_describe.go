@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -73,7 +74,9 @@ func newTopicDescribe(s *server) *cobra.Command {
 START is the offset of the first message stored, DURABLE the end of what can be
 read, END the end of what is stored and may still be on its way to become durable.
 BYTES is what the partition takes on disk. EXPOSED is what is acknowledged and not
-flushed yet: a power cut now would take it. It is 0 for class flushed.`,
+flushed yet: a power cut now would take it. It is 0 for class flushed.
+
+With -o jsonl every line is a partition.`,
 		Example: `  mqd topic describe orders
   mqd topic describe orders -o json`,
 		Args:              cobra.ExactArgs(1),
@@ -88,13 +91,16 @@ flushed yet: a power cut now would take it. It is 0 for class flushed.`,
 				return err
 			}
 			r := reportOf(&d)
-			if format.text == formatJSON {
+			switch format.text {
+			case formatJSON:
 				return printJSON(cmd.OutOrStdout(), r)
+			case formatLines:
+				return printJSONLines(cmd.OutOrStdout(), r.Partitions)
 			}
 			return r.print(cmd.OutOrStdout(), classPromise[d.Class])
 		},
 	}
-	format.add(cmd, formatTable, formatJSON)
+	format.add(cmd, formatTable, formatJSON, formatLines)
 	return cmd
 }
 
@@ -120,7 +126,7 @@ func reportOf(d *client.TopicDescription) *topicReport {
 func (r *topicReport) print(w io.Writer, promise string) error {
 	err := printTable(w, func(w io.Writer) {
 		fmt.Fprintf(w, "topic\t%s\nid\t%s\nclass\t%s: %s\nexposed now\t%s\n",
-			r.Name, r.ID, r.Class, promise, humanBytes(r.ExposedBytes))
+			r.Name, r.ID, r.Class, promise, quantity.Bytes(r.ExposedBytes))
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/verify"
 	"github.com/mqd-broker/mqd/verify/live"
 	"github.com/spf13/cobra"
@@ -53,9 +54,9 @@ start to what was its durable end when the verb began, every batch is checked an
 chain of offsets followed. Damage that the broker itself meets is told with its range,
 and what is behind it is read too.
 
-The output has a line for every finding and a summary. With -o json every line is an
-object: findings with type damage, note or unchecked, and at the end one with type
-summary. Numbers that mean nothing are -1.
+The output has a line for every finding and a summary. With -o jsonl, or json, every
+line is an object: findings with type damage, note or unchecked, and at the end one with
+type summary. Numbers that mean nothing are -1.
 
 The exit status is 0 if nothing is damaged, 2 if something is, and 1 if it could not be
 done, or not for everything and what could be read is not damaged.`,
@@ -79,7 +80,7 @@ done, or not for everything and what could be read is not damaged.`,
 	cmd.Flags().DurationVar(&v.server.timeout, "timeout", 10*time.Second, "longest wait for an answer of the broker")
 	cmd.Flags().StringVar(&v.dir, "data-dir", "", "`directory` of all data; "+dataDirDefault())
 	cmd.Flags().StringVar(&v.topic, "topic", "", "read the segments of this `topic` only")
-	v.format.add(cmd, formatText, formatJSON)
+	v.format.add(cmd, formatText, formatJSON, formatLines)
 	return cmd
 }
 
@@ -128,7 +129,7 @@ func (v *verification) files() (err error) {
 	defer closing(&err, d)
 	o := verify.Options{Dir: dir, Topic: v.topic, Report: v.tell}
 	if isTerminal(v.errs) {
-		o.Progress = func(done, total int64) { v.progress(humanBytes(done), humanBytes(total)) }
+		o.Progress = func(done, total int64) { v.progress(quantity.Bytes(done), quantity.Bytes(total)) }
 	}
 	sum, err := verify.Run(d, o)
 	v.clear()
@@ -153,7 +154,7 @@ func (v *verification) served(ctx context.Context) error {
 	}
 	o := live.Options{Server: s.address(), Timeout: s.timeout, ClientID: "mqd " + version, Topic: v.topic, Report: v.tell}
 	if isTerminal(v.errs) {
-		o.Progress = func(done, total int64) { v.progress(grouped(done), grouped(total)+" offsets") }
+		o.Progress = func(done, total int64) { v.progress(quantity.Grouped(done), quantity.Grouped(total)+" offsets") }
 	}
 	sum, err := live.Run(ctx, o)
 	v.clear()
@@ -168,7 +169,7 @@ func (v *verification) served(ctx context.Context) error {
 
 // end writes the summary and makes the exit status.
 func (v *verification) end(sum *verify.Summary, lines []string) error {
-	if v.format.text == formatJSON {
+	if v.format.text != formatText {
 		v.write(struct {
 			Type string `json:"type"`
 			*verify.Summary
@@ -192,7 +193,7 @@ func (v *verification) end(sum *verify.Summary, lines []string) error {
 // tell writes a finding.
 func (v *verification) tell(f *verify.Finding) {
 	v.clear()
-	if v.format.text == formatJSON {
+	if v.format.text != formatText {
 		v.write(f)
 		return
 	}

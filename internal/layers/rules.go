@@ -135,6 +135,7 @@ var Table = []Package{
 	{Path: "internal/tidy", Rank: 6, Traits: TestSupport},
 	{Path: "internal/layers", Rank: 5, Traits: TestSupport},
 	{Path: "internal/fields", Rank: 0},
+	{Path: "internal/quantity", Rank: 0},
 	{Path: "internal/invariant", Rank: 0},
 }
 

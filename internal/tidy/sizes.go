@@ -11,8 +11,8 @@ import (
 
 // The limits, in lines unless named otherwise.
 const (
-	warnFileLines     = 600
-	maxFileLines      = 800
+	warnFileLines     = 500
+	maxFileLines      = 600
 	maxTestFileLines  = 1500
 	maxFuncLines      = 70
 	maxTableTestLines = 150

@@ -34,7 +34,7 @@ func TestInspectShowsAWholeDirectory(t *testing.T) {
 	if fingerprint(t, dir) != before {
 		t.Error("mqd inspect has changed something in the directory")
 	}
-	for _, kind := range []string{"file", "node", "header", "slot", "partition", "epoch", "anchor", "end", "batch", "command", "entry", "footer"} {
+	for _, kind := range []string{"file", "node", "header", "slots", "partition", "epoch", "anchor", "end", "batch", "command", "entry", "footer"} {
 		if len(items[kind]) == 0 {
 			t.Errorf("nothing is shown of type %q", kind)
 		}

@@ -200,6 +200,6 @@ func TestSettingsAreReadAgainOnSIGHUP(t *testing.T) {
 	if !b.log.wait("configuration not reloaded") {
 		t.Fatal("the broker ended")
 	}
-	wants(t, b.log.String(), file+":2: log.level is")
+	wants(t, b.log.String(), file+":2:10: log.level is")
 	b.stop()
 }

@@ -20,6 +20,15 @@ func TestTopicsLiveFromCreateToDelete(t *testing.T) {
 	about := b.must("", "topic", "describe", "ticks")
 	wants(t, about, "class        memory: a crash of the broker can lose", "flush.interval          20ms", "segment.bytes           1MiB")
 
+	rows := strings.Split(strings.TrimSpace(b.must("", "topic", "list", "-o", "jsonl")), "\n")
+	if len(rows) != 2 || !strings.HasPrefix(rows[0], `{"name":"orders",`) || !strings.HasSuffix(rows[1], `,"partitions":2}`) {
+		t.Errorf("list in lines: %q", rows)
+	}
+	rows = strings.Split(strings.TrimSpace(b.must("", "topic", "describe", "orders", "-o", "jsonl")), "\n")
+	if len(rows) != 3 || !strings.HasPrefix(rows[2], `{"partition":2,"shard":`) {
+		t.Errorf("partitions in lines: %q", rows)
+	}
+
 	b.must("", "topic", "alter", "ticks", "--durability", "flushed", "--config", "segment.bytes=2MiB", "--unset", "flush.interval")
 	about = b.must("", "topic", "describe", "ticks")
 	wants(t, about, "class        flushed: nothing acknowledged is lost", "segment.bytes           2MiB")

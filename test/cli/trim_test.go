@@ -23,6 +23,6 @@ func TestTrimSaysWhatGoesAndDeletesIt(t *testing.T) {
 		t.Errorf("after a trim to 3: %q", out)
 	}
 	wants(t, b.must("", "topic", "trim", "t", "--partition", "-1", "--before", "2000-01-31T12:00:00Z"), "partition 0: deleted 0 messages", "partition 1: deleted 0 messages")
-	wants(t, b.must("", "topic", "trim", "t", "--partition", "-1", "--offset", "end"), "partition 1: deleted 1 messages; the log begins at 4, before at 3")
+	wants(t, b.must("", "topic", "trim", "t", "--partition", "-1", "--offset", "end"), "partition 1: deleted 1 message; the log begins at 4, before at 3")
 	b.stop()
 }

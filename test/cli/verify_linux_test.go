@@ -436,7 +436,7 @@ func TestVerifyReadsWhatABrokerServes(t *testing.T) {
 	b := serve(t, dir, "--shards", "2")
 	out := b.must("", "verify", "-o", "json")
 	wants(t, out, `"type":"summary"`, `"partitions":9`, `"records":9000`, `"damages":0`)
-	wants(t, b.must("", "verify", "--topic", "written"), "read: 3 partitions with", " 3000 records ", "whole: nothing is damaged")
+	wants(t, b.must("", "verify", "--topic", "written"), "read: 3 partitions with", " 3,000 records ", "whole: nothing is damaged")
 	wants(t, b.fails("", "verify", "--topic", "nosuch"), `topic "nosuch" does not exist`)
 	b.stop()
 

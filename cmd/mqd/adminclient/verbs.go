@@ -10,6 +10,7 @@ import (
 
 	"github.com/mqd-broker/mqd/admin"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/spf13/cobra"
 )
 
@@ -134,10 +135,10 @@ func write(w io.Writer, st *admin.Status) error {
 	say("\naddress      %s\n", n.Address)
 	say("directory    %s\n", n.Directory)
 	say("driver       %s\n", n.Driver)
-	say("up           %v, reopened %d times\n", time.Duration(st.UptimeSeconds*float64(time.Second)).Round(time.Second), st.Reopened)
-	say("start        %v, %d batches replayed\n", time.Duration(n.StartSeconds*float64(time.Second)).Round(time.Millisecond), n.Replayed)
+	say("up           %v, reopened %s\n", time.Duration(st.UptimeSeconds*float64(time.Second)).Round(time.Second), quantity.Of(st.Reopened, "time", "times"))
+	say("start        %v, %s replayed\n", time.Duration(n.StartSeconds*float64(time.Second)).Round(time.Millisecond), quantity.Of(n.Replayed, "batch", "batches"))
 	say("connections  %d\n", n.Connections)
-	say("topics       %d with %d partitions\n\n", n.Topics, n.Partitions)
+	say("topics       %d with %s\n\n", n.Topics, quantity.Of(n.Partitions, "partition", "partitions"))
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "SHARD\tLOG\tJOURNAL\tCACHE")
 	for _, sh := range n.Shards {
@@ -160,5 +161,5 @@ func share(used, all int64) string {
 	if all == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d%% of %s", 100*used/all, settings.FormatSize(all))
+	return fmt.Sprintf("%d%% of %s", 100*used/all, quantity.Bytes(all))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/node"
 )
 
@@ -75,13 +76,13 @@ func Place(c *settings.Config, m Machine) (Placement, error) {
 		}
 	case p.Shards > len(usable):
 		if c.Pin == settings.PinOn {
-			p.warn("%d shards cannot be pinned to %d CPUs; they are not pinned", p.Shards, len(usable))
+			p.warn("%d shards cannot be pinned to %s; they are not pinned", p.Shards, quantity.Of(len(usable), "CPU", "CPUs"))
 		}
 	case c.Pin == settings.PinOn || !tight && m.Quota == 0:
 		p.CPUs = usable[:p.Shards]
 	}
 	if p.Shards > procs {
-		p.warn("%d shards on %d CPUs: they share CPUs, so expect latency of milliseconds", p.Shards, procs)
+		p.warn("%d shards on %s: they share CPUs, so expect latency of milliseconds", p.Shards, quantity.Of(procs, "CPU", "CPUs"))
 	}
 	// A loop that polls takes the time of others when there is not a CPU each.
 	if p.Shards > procs || m.Quota > 0 {

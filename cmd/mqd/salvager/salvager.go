@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/salvage"
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ import (
 // statusLost is the exit status when something is lost and has not been given up.
 const statusLost = 2
 
-const formJSON = "json"
+const formText = "text"
 
 // Needs is what the verb has from the program.
 type Needs struct {
@@ -62,8 +63,9 @@ been given up stays so. A salvage that was interrupted is run again.
 Not salvaged is the catalog's log, and, unless the broker was stopped in order, the end of
 a partition's newest segment, which the journals may mend.
 
-The output has a line for every finding and a summary. With -o json every line is an
-object: findings with type lost, rewrite or left, and at the end one with type summary.
+The output has a line for every finding and a summary. With -o jsonl, or json, every
+line is an object: findings with type lost, rewrite or left, and at the end one with type
+summary.
 
 The exit status is 0 if nothing is lost any more, 2 if something is that has not been
 given up, and 1 if it could not be done.`,
@@ -80,7 +82,7 @@ given up, and 1 if it could not be done.`,
 	cmd.Flags().Int64Var(&v.partition, "partition", salvage.AllPartitions, "look at this `partition` only, with --topic; -1 is all")
 	cmd.Flags().BoolVar(&v.dry, "dry-run", false, "tell what is lost and change nothing; so it is without --yes too")
 	cmd.Flags().BoolVar(&v.yes, "yes", false, "give up what is lost")
-	v.form = n.Form(cmd, "text", formJSON)
+	v.form = n.Form(cmd, formText, "json", "jsonl")
 	return cmd
 }
 
@@ -115,7 +117,7 @@ func (v *verb) run() (err error) {
 
 // tell writes a finding.
 func (v *verb) tell(n *salvage.Note) {
-	if v.form() == formJSON {
+	if v.form() != formText {
 		v.object(n)
 		return
 	}
@@ -124,13 +126,13 @@ func (v *verb) tell(n *salvage.Note) {
 
 // end writes the summary and makes the exit status.
 func (v *verb) end(s *salvage.Summary) error {
-	if v.form() == formJSON {
+	if v.form() != formText {
 		v.object(struct {
 			Type string `json:"type"`
 			*salvage.Summary
 		}{"summary", s})
 	} else {
-		v.line(fmt.Sprintf("looked at: %d partitions with %d segments", s.Partitions, s.Segments))
+		v.line(fmt.Sprintf("looked at: %s with %s", quantity.Of(s.Partitions, "partition", "partitions"), quantity.Of(s.Segments, "segment", "segments")))
 		v.line(s.Verdict())
 	}
 	switch {

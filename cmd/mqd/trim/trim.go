@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
 // Server is where the verb has its broker from.
@@ -111,8 +112,8 @@ func (v *verb) run(ctx context.Context, a *client.Admin, topic string, at client
 			return err
 		}
 		to = max(to, p.LogStart)
-		if _, err := fmt.Fprintf(out, "topic %s partition %d: %s %d messages; the log begins at %d, before at %d\n",
-			topic, n, verb, to-p.LogStart, to, p.LogStart); err != nil {
+		if _, err := fmt.Fprintf(out, "topic %s partition %d: %s %s; the log begins at %d, before at %d\n",
+			topic, n, verb, quantity.Of(to-p.LogStart, "message", "messages"), to, p.LogStart); err != nil {
 			return err
 		}
 	}
