@@ -124,7 +124,8 @@ func (t *EpochTable) add(e Epoch) {
 }
 
 // TrimTo forgets what lies wholly below logStart, the lowest offset that the
-// partition still has. It reports whether that changed anything.
+// partition still has. It reports whether that changed anything. The segment in which the
+// log starts may hold more, so that below what is left every jump counts as recorded.
 func (t *EpochTable) TrimTo(logStart int64) bool {
 	n := 0
 	for n+1 < len(t.list) && t.list[n+1].Start <= logStart {
@@ -134,6 +135,7 @@ func (t *EpochTable) TrimTo(logStart int64) bool {
 		return false
 	}
 	t.list = slices.Delete(t.list, 0, n)
+	t.coarse = t.list[0].Start
 	t.version++
 	return true
 }

@@ -195,6 +195,21 @@ func TestAFullEpochTableForgetsTheOldestExactly(t *testing.T) {
 	}
 }
 
+// The segment in which a log starts may hold what is below, and the gaps between.
+func TestGapsBelowTheLogStartStayRecorded(t *testing.T) {
+	var table EpochTable
+	table.Begin(1, 0, ReasonStart)
+	table.BeginAfterGap(2, 10, 100, ReasonCrash)
+	table.BeginAfterGap(3, 120, 200, ReasonCrash)
+	table.Begin(4, 250, ReasonStart)
+	if !table.TrimTo(220) {
+		t.Fatal("nothing was forgotten")
+	}
+	if !table.AllowsGap(10, 100) || !table.AllowsGap(120, 200) || table.AllowsGap(240, 250) {
+		t.Error("not the gaps that were recorded")
+	}
+}
+
 func TestVersionGrowsWithEveryChange(t *testing.T) {
 	var table EpochTable
 	table.Begin(1, 0, ReasonStart)
