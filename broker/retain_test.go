@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +191,40 @@ func TestSegmentsWithoutAnIndexGoToo(t *testing.T) {
 				t.Fatalf("left: %v", r.logs(topic))
 			}
 		})
+	}
+}
+
+// A segment whose index is being read counts like others: what is behind it does not go in
+// its place.
+func TestASegmentThatIsBusyIsNotPassedOver(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	topic := r.create("t", 1, smallest())
+	r.grow(topic, 8)
+	r.restart(sim.KeepAll)
+	second := strings.TrimSuffix(r.logs(topic)[1], ".log")
+	hold := r.w.Hold(sim.Filter{Ops: sim.Reads | sim.Opens, Path: second + ".index"})
+	base, err := strconv.ParseInt(second, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fetched{}
+	f.Topic, f.Offset = topic.ID, base
+	r.beginFetch(0, f)
+	r.run(time.Millisecond)
+	const keep = 64 << 10
+	if a := r.admin(0, &Admin{Kind: AlterTopic, Name: "t", Settings: []catalog.Setting{set("retention.bytes", fmt.Sprint(keep))}}); a.Code != OK {
+		t.Fatal(a.Message)
+	}
+	r.pass(5 * time.Second)
+	if p := r.part(topic); f.done > 0 || p.Bytes() < keep || p.LogStart() > base {
+		t.Fatalf("%d bytes are left of %d, the log begins at %d, answers %d", p.Bytes(), keep, p.LogStart(), f.done)
+	}
+	hold.Release()
+	r.until("the fetch", func() bool { return f.done > 0 })
+	r.shards[0].Release(&f.Fetch)
+	r.pass(5 * time.Second)
+	if n := r.part(topic).Bytes(); n < keep || n >= keep+16<<10 {
+		t.Fatalf("%d bytes are left of %d", n, keep)
 	}
 }
 

@@ -36,6 +36,14 @@ func (s *Store) Trim(p *Partition, offset int64, done retention.Done) {
 	}
 }
 
+// Oldest is the base offset of the oldest segment, which may be going; 0 without one.
+func (p *Partition) Oldest() int64 {
+	if p.first == nil {
+		return 0
+	}
+	return p.first.base
+}
+
 // Since is about when the newest segment got its first batch, 0 while it is empty. Of what
 // an earlier life has written only the newest batch counts.
 func (p *Partition) Since() int64 {

@@ -128,6 +128,9 @@ type Config struct {
 	// ScrubInterval is the least time from the beginning of one such reading of
 	// everything to that of the next. Default 168 h.
 	ScrubInterval time.Duration
+	// RetentionPause is the time between two looks at what topics want to keep no longer.
+	// Default 2 s.
+	RetentionPause time.Duration
 	// ShutdownTimeout bounds an orderly end. Default 30 s.
 	ShutdownTimeout time.Duration
 	// RecoveryBytes is the memory that a start may use for what it has read of the

@@ -81,6 +81,9 @@ type Node struct {
 	// Groups bounds what the groups of each of those partitions may take; its Record is
 	// set by MaxBatch.
 	Groups group.Limits
+	// RetentionPause is the time between two looks at what has become too old or too
+	// large. 1 ms to 1 h, default 2 s.
+	RetentionPause time.Duration
 	// Events hears of background trouble; nil for nobody.
 	Events Events
 }
@@ -137,6 +140,9 @@ func (o Node) WithDefaults() Node {
 	if o.ProduceTimeout == 0 {
 		o.ProduceTimeout = 30 * time.Second
 	}
+	if o.RetentionPause == 0 {
+		o.RetentionPause = 2 * time.Second
+	}
 	if o.MaxFetchWait == 0 {
 		o.MaxFetchWait = 60 * time.Second
 	}
@@ -175,6 +181,7 @@ func (o Node) Check() error {
 		{"max fetch wait", int64(o.MaxFetchWait), 0, int64(time.Hour)},
 		{"max fetches", int64(o.MaxFetches), 1, 1 << 24},
 		{"pinned bytes", o.PinnedBytes, 0, 1 << 40},
+		{"retention pause", int64(o.RetentionPause), int64(time.Millisecond), int64(time.Hour)},
 		{"max admin", int64(o.MaxAdmin), 1, 1 << 20},
 		{"group partitions", int64(o.GroupPartitions), 1, 1024},
 		{"group log bytes", o.GroupLogBytes, 64 << 10, 1 << 40},

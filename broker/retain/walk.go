@@ -29,8 +29,6 @@ const (
 	// stepPartitions are looked at in one turn, stepPause is the time until the next ones.
 	stepPartitions = 64
 	stepPause      = 5 * time.Millisecond
-	// passPause is the time between two passes: what is due goes so much later at most.
-	passPause = 2 * time.Second
 	// mostSegments bounds the segments of a partition looked at in a pass.
 	mostSegments = 64
 )
@@ -41,6 +39,7 @@ type Walker struct {
 	loop   *shard.Loop
 	topics func() *catalog.Image
 	timer  shard.Timer
+	pause  time.Duration
 	at     int // the next partition, as the store numbers them
 	oldest map[engine.Key]known
 	key    engine.Key // of the partition that a helper reads for
@@ -53,11 +52,11 @@ type Walker struct {
 type known struct{ base, newest int64 }
 
 // New makes a walker and begins. topics is asked for the catalog again and again; nil ends
-// the work.
-func New(l *shard.Loop, st *engine.Store, topics func() *catalog.Image) *Walker {
-	w := &Walker{store: st, loop: l, topics: topics, oldest: map[engine.Key]known{}}
+// the work. pause is the time between two passes: what is due goes so much later at most.
+func New(l *shard.Loop, st *engine.Store, topics func() *catalog.Image, pause time.Duration) *Walker {
+	w := &Walker{store: st, loop: l, topics: topics, pause: pause, oldest: map[engine.Key]known{}}
 	w.timer.Owner = w
-	w.loop.Arm(&w.timer, w.loop.Now()+int64(passPause))
+	w.loop.Arm(&w.timer, w.loop.Now()+int64(pause))
 	return w
 }
 
@@ -89,7 +88,7 @@ func (w *Walker) Fire(*shard.Timer, int64) {
 func (w *Walker) rest() {
 	pause := stepPause
 	if w.at >= w.store.Count() {
-		w.at, pause = 0, passPause
+		w.at, pause = 0, w.pause
 		if len(w.oldest) > w.store.Count() { // of topics that have been deleted
 			clear(w.oldest)
 		}
@@ -126,12 +125,13 @@ func limits(t *catalog.Topic) retention.Limits {
 	return retention.Limits{Age: t.Config.RetentionTime(), Bytes: t.Config.RetentionBytes()}
 }
 
-// full are the oldest full segments of p that are not going already.
+// full are the oldest full segments of p that are not going already, up to the first one
+// that is busy: nothing behind it can go before it does.
 func (w *Walker) full(p *engine.Partition) (logs []segment.Log, segs []retention.Segment) {
-	base := int64(0)
+	base := p.Oldest()
 	for len(segs) < mostSegments {
 		log, size, ok := w.store.Sealed(w.at-1, base)
-		if !ok {
+		if !ok || log.ID.Base != base {
 			break
 		}
 		if log.EndOffset > p.LogStart() {
