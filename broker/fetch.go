@@ -20,7 +20,9 @@ type Fetch struct {
 	// MaxWait is how long the answer may be held back, in nanoseconds, at most
 	// [Options.MaxFetchWait]; 0 answers at once.
 	MaxWait int64
-	Owner   FetchOwner
+	// Dated asks for AppendedFrom and AppendedTo.
+	Dated bool
+	Owner FetchOwner
 
 	// Result.
 
@@ -34,6 +36,9 @@ type Fetch struct {
 	// are -1 where the partition is not known. LogStart and Durable are the
 	// valid range of an OffsetOutOfRange.
 	LogStart, Durable, End, NewestAppend int64
+	// AppendedFrom and AppendedTo bound the broker's time of the append of the newest
+	// batch of the answer, in Unix nanoseconds, if Dated asks for it; both are -1 without one.
+	AppendedFrom, AppendedTo int64
 	// Next is where to fetch next; it passes over recorded gaps.
 	Next int64
 	// Message says more for people; mostly empty.
@@ -128,7 +133,7 @@ func (b *Shard) postFetch(r *Fetch) {
 // unknown sets the results to those of a partition that is not known.
 func (r *Fetch) unknown(code Code) {
 	r.Code, r.Class, r.Next = code, ClassNone, r.Offset
-	r.LogStart, r.Durable, r.End, r.NewestAppend = -1, -1, -1, -1
+	r.LogStart, r.Durable, r.End, r.NewestAppend, r.AppendedFrom, r.AppendedTo = -1, -1, -1, -1, -1, -1
 }
 
 // parked notes that the owning shard will answer later.

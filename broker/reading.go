@@ -14,6 +14,7 @@ type reading struct {
 	at      *Shard
 	stage   readingStage
 	bytes   int64  // that count as pinned
+	dated   bool   // the answer says when it was appended
 	wait    waiter // while held back, of a late answer, or of the release
 	next    *reading
 }
@@ -34,12 +35,14 @@ type results struct {
 	code                                       Code
 	class                                      Class
 	logStart, durable, end, newestAppend, next int64
+	appendedFrom, appendedTo                   int64
 	message                                    string
 }
 
 func (z *results) copyTo(r *Fetch) {
 	r.Code, r.Class, r.Message = z.code, z.class, z.message
 	r.LogStart, r.Durable, r.End, r.NewestAppend, r.Next = z.logStart, z.durable, z.end, z.newestAppend, z.next
+	r.AppendedFrom, r.AppendedTo = z.appendedFrom, z.appendedTo
 }
 
 // readingPool keeps readings for reuse. It grows up to its limit.
@@ -76,7 +79,7 @@ func (b *Shard) startFetch(r *Fetch, from int) Message {
 		r.unknown(Busy)
 		return Message{kind: msgAnswered, body: r}
 	}
-	rd.r, rd.from = r, from
+	rd.r, rd.from, rd.dated = r, from, r.Dated
 	b.fillRead(&rd.read, p, r)
 	if b.pinned >= b.readings.pinLimit {
 		b.stats.PinWaits++
@@ -137,8 +140,11 @@ func (b *Shard) answered(rd *reading) {
 	if z.newestAppend = p.NewestAppendTime(); z.newestAppend == 0 {
 		z.newestAppend = -1
 	}
+	if z.appendedFrom, z.appendedTo = -1, -1; rd.dated && rd.read.N > 0 {
+		z.appendedFrom, z.appendedTo = p.Appended(z.next - 1)
+	}
 	if z.code == UnknownTopic {
-		*z = results{code: UnknownTopic, logStart: -1, durable: -1, end: -1, newestAppend: -1, next: rd.read.Offset}
+		*z = results{code: UnknownTopic, logStart: -1, durable: -1, end: -1, newestAppend: -1, next: rd.read.Offset, appendedFrom: -1, appendedTo: -1}
 	}
 	rd.bytes = int64(rd.read.Bytes)
 	b.pinned += rd.bytes

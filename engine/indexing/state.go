@@ -64,6 +64,15 @@ func (x *State) Floor(offset int64) (segment.Entry, bool) {
 	return x.Older.Floor(offset)
 }
 
+// Appended bounds when the batch that holds an offset was appended, in nanoseconds since
+// 1970; see [segment.Index.Appended].
+func (x *State) Appended(offset int64) (from, to int64, ok bool) {
+	if from, to, ok = x.Tail.Appended(offset); ok || x.Older == nil {
+		return from, to, ok
+	}
+	return x.Older.Appended(offset)
+}
+
 // FirstAtOrAfterTime is the entry to look from for the first batch with a timestamp of at
 // least ms.
 func (x *State) FirstAtOrAfterTime(ms int64) (segment.Entry, bool) {

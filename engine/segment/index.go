@@ -184,6 +184,20 @@ func (ix *Index) FirstAtOrAfterTime(ms int64) (Entry, bool) {
 	return ix.lastUpTo(keyMaxBefore, max(ms, NoTime+1)-1)
 }
 
+// Appended bounds when the batch that holds an offset was appended, in nanoseconds since
+// 1970: not before the entry that it lies behind, not after the one that follows, or the
+// newest batch where none does. ok is false below the first entry.
+func (ix *Index) Appended(offset int64) (from, to int64, ok bool) {
+	i := ix.upTo(keyOffset, offset-ix.id.Base)
+	switch {
+	case i == 0:
+		return 0, 0, false
+	case i == ix.count:
+		return ix.at(i - 1).appendTime, ix.newest, true
+	}
+	return ix.at(i - 1).appendTime, ix.at(i).appendTime, true
+}
+
 // key is a field of entries that does not fall from one to the next.
 type key uint8
 
@@ -205,6 +219,15 @@ func (e *entry) key(k key) int64 {
 
 // lastUpTo returns the last entry whose key is at most x.
 func (ix *Index) lastUpTo(k key, x int64) (Entry, bool) {
+	n := ix.upTo(k, x)
+	if n == 0 {
+		return Entry{}, false
+	}
+	return ix.At(n - 1), true
+}
+
+// upTo counts the entries whose key is at most x.
+func (ix *Index) upTo(k key, x int64) int {
 	low, high := 0, ix.count // entries below low are up to x, those from high on are not
 	for low < high {
 		mid := int(uint(low+high) / 2)
@@ -214,10 +237,7 @@ func (ix *Index) lastUpTo(k key, x int64) (Entry, bool) {
 			high = mid
 		}
 	}
-	if low == 0 {
-		return Entry{}, false
-	}
-	return ix.At(low - 1), true
+	return low
 }
 
 // End is the number of bytes of log that are indexed.

@@ -79,6 +79,7 @@ var Table = []Package{
 	{Path: "inspect", Rank: 75, Traits: NoOS},
 	{Path: "salvage", Rank: 75, Traits: NoOS},
 	{Path: "verify", Rank: 75, Traits: NoOS},
+	{Path: "broker/lag", Rank: 72, Traits: NoOS | DataPath},
 	{Path: "broker", Rank: 70, Traits: NoOS | DataPath},
 	{Path: "broker/options", Rank: 68, Traits: NoOS | DataPath},
 	{Path: "broker/plainpool", Rank: 69, Traits: NoOS | DataPath},

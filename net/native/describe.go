@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/group"
+	"github.com/mqd-broker/mqd/broker/lag"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
 const (
-	// lagLookups is how many partitions of a group are looked at at a time.
-	lagLookups = 8
-	// lagTurn is how many are looked at before the loop goes on with something else.
-	lagTurn = 64
-
 	// By so many bytes are parts of an answer estimated, names apart.
 	memberEstimate = 96
 	rowEstimate    = 32
@@ -25,28 +20,14 @@ const (
 )
 
 // describing is a request to describe a group whose state is known, and whose
-// partitions are looked at by the shards that own them: a fetch of the first unread
-// batch tells the place of the log and how old that batch is.
+// partitions are looked at by the shards that own them.
 type describing struct {
-	peer     *peer
-	h        wire.Header
-	a        wire.GroupDescribeResponse
-	size     int // reserved for the answer
-	next     int // partition to look at
-	open     int // lookups under way
-	busy     bool
-	lookups  [lagLookups]lagLookup
-	starting int       // lookups since the last turn
-	failed   wire.Code // of a lookup that may succeed another time
-}
-
-// lagLookup looks at one partition.
-type lagLookup struct {
-	f     broker.Fetch
-	of    *describing
-	row   int
-	inUse bool
-	again bool // the log's start is looked at, what was committed lies below it
+	peer *peer
+	h    wire.Header
+	a    wire.GroupDescribeResponse
+	size int // reserved for the answer
+	rows []lag.Row
+	look lag.Look
 }
 
 // describe goes on with a request to describe a group when its state is known.
@@ -64,11 +45,12 @@ func (q *groupRequest) describe() {
 		return
 	}
 	p.inFlightBytes -= n
-	for i := range d.lookups {
-		l := &d.lookups[i]
-		l.of, l.f.Owner = d, l
+	d.rows = make([]lag.Row, len(d.a.Partitions))
+	for i := range d.rows {
+		g := &d.a.Partitions[i]
+		d.rows[i] = lag.Row{Topic: broker.TopicID(g.Topic), Partition: g.Partition, Next: g.Next}
 	}
-	d.step()
+	d.look.Begin(p.srv.b, d.rows, d)
 }
 
 // fill takes over what the group itself knows.
@@ -142,114 +124,29 @@ func (d *describing) estimate() int {
 	return n
 }
 
-// step begins as many lookups as it may, and answers when all are done.
-func (d *describing) step() {
-	if d.busy {
-		return // a lookup has ended inside the call that began it
-	}
-	d.busy = true
-	for d.open < lagLookups && d.starting < lagTurn && !d.over() {
-		l := d.idle()
-		l.inUse, l.again, l.row = true, false, d.next
-		d.next++
-		d.open++
-		l.look(d.a.Partitions[l.row].Next)
-	}
-	d.busy = false
-	switch {
-	case d.open > 0:
-	case !d.over():
-		d.starting = 0
-		d.peer.srv.conns.Offload(d)
-	default:
-		if d.failed != wire.CodeNone {
-			d.a = wire.GroupDescribeResponse{Code: d.failed, Message: d.failed.Help()}
-		}
-		d.peer.answer(d.size, func() []byte { return wire.AppendGroupDescribeResponse(nil, d.h.Correlation, &d.a) })
-	}
-}
+// Pause gives the loop time for something else.
+func (d *describing) Pause(*lag.Look) { d.peer.srv.conns.Offload(d) }
 
-// over reports whether no more partitions are looked at.
-func (d *describing) over() bool { return d.next >= len(d.a.Partitions) || d.peer.c.Over() }
-
-// Run gives the loop time for something else.
+// Run has nothing to do on a helper.
 func (d *describing) Run() {}
 
 // Finished goes on.
-func (d *describing) Finished() { d.step() }
+func (d *describing) Finished() { d.look.Go() }
 
-func (d *describing) idle() *lagLookup {
-	for i := range d.lookups {
-		if l := &d.lookups[i]; !l.inUse {
-			return l
-		}
-	}
-	return nil
-}
+// Over implements lag.Host.
+func (d *describing) Over() bool { return d.peer.c.Over() }
 
-// look asks for the first batch from an offset on.
-func (l *lagLookup) look(offset int64) {
-	d := l.of
-	d.starting++
-	r := &d.a.Partitions[l.row]
-	l.f.Topic, l.f.Partition, l.f.Offset = broker.TopicID(r.Topic), r.Partition, offset
-	l.f.MaxBytes, l.f.MaxRecords = 1, 1
-	d.peer.srv.b.Fetch(&l.f)
-}
-
-// Fetched notes what the log says.
-func (l *lagLookup) Fetched(f *broker.Fetch) {
-	d := l.of
-	r := &d.a.Partitions[l.row]
-	again := !l.again && f.Code == broker.OffsetOutOfRange && r.Next >= 0 && r.Next < f.LogStart && f.LogStart < f.Durable
-	start := f.LogStart
-	if code := codeOf(f.Code); code.Retriable() {
-		d.failed = code
+// Looked answers.
+func (d *describing) Looked(code broker.Code) {
+	if code != broker.OK {
+		c := codeOf(code)
+		d.a = wire.GroupDescribeResponse{Code: c, Message: c.Help()}
 	}
-	l.note(r, f)
-	d.peer.srv.b.Release(f)
-	if again && !d.peer.c.Over() {
-		l.again = true
-		l.look(start)
-		return
+	for i := range d.a.Partitions {
+		p, r := &d.a.Partitions[i], &d.rows[i]
+		p.Start, p.End, p.Lag, p.LagTime = r.Start, r.End, r.Records, int64(r.Behind)
 	}
-	l.inUse = false
-	d.open--
-	d.step()
-}
-
-// note fills in a partition.
-func (l *lagLookup) note(r *wire.GroupPartition, f *broker.Fetch) {
-	r.Start, r.End = f.LogStart, f.Durable
-	if r.Next < 0 || f.LogStart < 0 {
-		return
-	}
-	r.Lag = max(0, f.Durable-max(r.Next, f.LogStart))
-	if r.LagTime = -1; r.Lag == 0 {
-		r.LagTime = 0
-		return
-	}
-	if at, ok := timeOf(f.Pieces()); ok && f.NewestAppend >= 0 {
-		r.LagTime = max(0, f.NewestAppend-at)
-	}
-}
-
-// timeOf is the time of the first of some batches in Unix nanoseconds, if it has one.
-func timeOf(pieces [][]byte) (ns int64, ok bool) {
-	var head [batch.HeaderSize]byte
-	n := 0
-	for _, b := range pieces {
-		n += copy(head[n:], b)
-	}
-	h, err := batch.ParseHeader(head[:])
-	if n < len(head) || err != nil {
-		return 0, false
-	}
-	ms := h.BaseTimestamp
-	if h.Attributes.TimestampType() == batch.LogAppendTime {
-		ms = h.MaxTimestamp
-	}
-	return ms * 1e6, ms >= 0
+	d.peer.answer(d.size, func() []byte { return wire.AppendGroupDescribeResponse(nil, d.h.Correlation, &d.a) })
 }
 
 // list answers a request for all groups.

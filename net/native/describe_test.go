@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -123,4 +124,46 @@ func TestALargeGroupIsDescribed(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	r.home()
+}
+
+// What producers say of the time decides nothing that the broker knows better.
+func TestLagInSecondsIsByTheBrokersClock(t *testing.T) {
+	const decade = 10 * 365 * 24 * time.Hour
+	for name, wrong := range map[string]time.Duration{"right": 0, "ten years ahead": decade, "ten years behind": -decade} {
+		for _, stamped := range []string{"CreateTime", "LogAppendTime"} {
+			t.Run(name+" "+stamped, func(t *testing.T) {
+				r := newRig(t, rigOptions{seed: 5, shards: 2})
+				c := r.dial()
+				topic := c.create("t", 1, wire.Config{Key: "index.interval.bytes", Value: "256"}, wire.Config{Key: "message.timestamp.type", Value: stamped})
+				var times []int64
+				for i := range 6 {
+					r.advance(time.Duration(1+i%3) * time.Second)
+					b := batch.NewBuilder(nil, 1<<16)
+					rec := batch.Record{Timestamp: (r.w.Wall() + int64(wrong)) / 1e6, Value: make([]byte, 300)}
+					if err := b.Append(&rec); err != nil {
+						t.Fatal(err)
+					}
+					times = append(times, c.produce(topic, b.Finish(batch.CodecNone)).AppendTime)
+				}
+				newest := times[len(times)-1]
+				for next := range times {
+					c.commit(wire.GroupCommitRequest{Group: []byte("g"), Entries: []wire.CommitEntry{entry(topic, 0, int64(next))}})
+					p := c.describeGroup("g").Partitions[0]
+					// What lies between two entries of the index, and a millisecond, is not known.
+					most, least := newest-times[next], newest-times[min(next+1, len(times)-1)]
+					if wrong <= 0 || stamped == "LogAppendTime" {
+						least = most - int64(time.Millisecond)
+					}
+					if p.Lag != int64(len(times)-next) || p.LagTime > most+int64(time.Millisecond) || p.LagTime < least {
+						t.Errorf("at %d: %d behind, %v, expected %v to %v", next, p.Lag, time.Duration(p.LagTime), time.Duration(least), time.Duration(most))
+					}
+				}
+				c.commit(wire.GroupCommitRequest{Group: []byte("g"), Entries: []wire.CommitEntry{entry(topic, 0, int64(len(times)))}})
+				if p := c.describeGroup("g").Partitions[0]; p.Lag != 0 || p.LagTime != 0 {
+					t.Errorf("at the end: %d behind, %v", p.Lag, time.Duration(p.LagTime))
+				}
+				r.home()
+			})
+		}
+	}
 }

@@ -1,0 +1,18 @@
+package engine
+
+// Appended bounds when the batch that holds an offset was appended, by the broker's time in
+// Unix nanoseconds: the index has the times of one batch in each index interval. It is for
+// an offset that has just been read, so that the index is in memory; what it does not know
+// is taken for as old as can be, from 0, and as young, to the newest append of the
+// partition.
+func (p *Partition) Appended(offset int64) (from, to int64) {
+	seg, newest := p.segmentOf(offset), p.NewestAppendTime()
+	if seg == nil {
+		return 0, newest
+	}
+	from, to, ok := seg.index.Appended(offset)
+	if !ok || to < from {
+		return 0, newest
+	}
+	return from, min(to, newest)
+}
