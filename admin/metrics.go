@@ -62,6 +62,7 @@ func families() []family {
 		all = append(all, f.family())
 	}
 	all = append(all, ofLabelledShards()...)
+	all = append(all, stageSeconds())
 	return append(all, ofPartitions()...)
 }
 

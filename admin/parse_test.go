@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func parse(text string) (samples, error) {
 			switch {
 			case name != helped || !nameForm.MatchString(name):
 				return s, fail("a type without help, or a bad name")
-			case kind != "counter" && kind != "gauge":
+			case kind != "counter" && kind != "gauge" && kind != "histogram":
 				return s, fail("a bad type")
 			case (kind == "counter") != strings.HasSuffix(name, "_total"):
 				return s, fail("counters, and nothing else, end in _total")
@@ -69,7 +70,15 @@ func parse(text string) (samples, error) {
 		if at := strings.LastIndexByte(line, '}'); at >= 0 {
 			series, number = line[:at+1], strings.TrimPrefix(line[at+1:], " ")
 		}
-		if name == "" || !ofFamily(series, name) {
+		of := name
+		if kind == "histogram" {
+			end := strings.IndexByte(series, '{')
+			if end < 0 || !slices.Contains([]string{name + "_bucket", name + "_sum", name + "_count"}, series[:end]) {
+				return s, fail("a sample that is no part of a histogram")
+			}
+			of = series[:end]
+		}
+		if name == "" || !ofFamily(series, of) {
 			return s, fail("a sample of another family")
 		}
 		v, err := strconv.ParseFloat(number, 64)

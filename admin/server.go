@@ -86,6 +86,7 @@ const (
 	PathStatus        = "/v1/status"
 	PathShards        = "/v1/shards"
 	PathTopics        = "/v1/topics"
+	PathStages        = "/v1/stages"
 	PathReopen        = "/v1/reopen"
 	pathProfiles      = "/debug/pprof/"
 )
@@ -101,6 +102,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+PathStatus, s.asking(s.status))
 	mux.HandleFunc("GET "+PathShards, s.asking(s.shards))
 	mux.HandleFunc("GET "+PathTopics, s.asking(s.topics))
+	mux.HandleFunc("GET "+PathStages, s.asking(s.stages))
 	mux.HandleFunc("POST "+PathReopen, s.reopen)
 	if s.opts.Profiles {
 		mux.HandleFunc(pathProfiles, endless(pprof.Index))
@@ -147,7 +149,7 @@ func (s *Server) asking(h http.HandlerFunc) http.HandlerFunc {
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "mqd %s\n\n", s.opts.Version)
-	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathTopics} {
+	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics} {
 		fmt.Fprintln(w, path)
 	}
 	fmt.Fprintf(w, "%s (POST)\n", PathReopen)

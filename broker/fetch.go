@@ -1,5 +1,7 @@
 package broker
 
+import "github.com/mqd-broker/mqd/engine/stage"
+
 // Fetch reads from one partition: a long poll. The caller owns and pools it. From
 // [Shard.Fetch] until Fetched it belongs to the broker. Then its pieces stay where
 // they are until [Shard.Release], which must be called exactly once for every
@@ -70,7 +72,8 @@ type fetchState struct {
 	home     int // shard that owns the partition
 	stage    fetchStage
 	canceled bool
-	early    bool // the late answer has overtaken the note that it is late
+	early    bool  // the late answer has overtaken the note that it is late
+	arrived  int64 // loop time
 	rd       *reading
 	wait     waiter // of the request, then of its cancellation
 }
@@ -99,6 +102,7 @@ func (b *Shard) Fetch(r *Fetch) {
 		violated("a fetch is released before it is used again")
 	}
 	r.unknown(OK)
+	r.arrived = b.loop.Now()
 	r.rd, r.canceled, r.early, r.Message = nil, false, false, ""
 	if _, code := b.node.lookup(r.Topic, r.Partition); code != OK {
 		r.Code = code
@@ -202,6 +206,7 @@ func (b *Shard) lateFetched(rd *reading) Message {
 // deliver tells the owner.
 func (b *Shard) deliver(r *Fetch) {
 	r.stage = fetchHeld
+	b.store.Stages().Add(stage.FetchWait, b.loop.Now()-r.arrived)
 	r.Owner.Fetched(r)
 }
 

@@ -92,7 +92,8 @@ func (b *Shard) Produce(r *Produce) {
 		return
 	}
 	r.origin, r.home = b.id, b.node.ShardOf(r.Topic, r.Partition)
-	r.deadline = b.loop.Now() + int64(b.node.opts.ProduceTimeout)
+	r.op.Arrived = b.loop.Now()
+	r.deadline = r.op.Arrived + int64(b.node.opts.ProduceTimeout)
 	r.wait.msg = Message{kind: msgProduce, body: r}
 	l := &b.lanes[r.home]
 	if !l.produces.empty() || !b.advance(r) {

@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/engine/tally"
 )
 
@@ -20,7 +21,10 @@ type Append struct {
 	// Urgent appends may take what is kept of ring and memory for those that make
 	// room, and are not slowed. There must not be many.
 	Urgent bool
-	Owner  AppendOwner
+	// Arrived is the time of a loop's clock when the batch came in, 0 if nobody asks
+	// how long it took to come here.
+	Arrived int64
+	Owner   AppendOwner
 
 	// Result.
 	Base       int64 // offset of the first record
@@ -45,6 +49,7 @@ type pending struct {
 	endOffset int64
 	req       *Append // nil when nobody waits
 	class     Class   // in force when it was appended
+	at        int64   // loop time of the append
 }
 
 // Append adds a batch to its partition. With a nil error the owner is told of the
@@ -94,7 +99,7 @@ func (s *Store) Append(a *Append) error {
 	s.slowDown(n)
 	s.copyIn(p, a, maxTimestamp)
 	s.markDirty(p, lsn)
-	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class})
+	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class, at: s.loop.Now()})
 	if p.class == ClassWritten {
 		s.noteUnflushed(p, lsn, int64(n))
 	}
@@ -162,6 +167,9 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 	}
 	if p.Epoch() != s.opts.Term {
 		p.epochs.Begin(int32(s.opts.Term), a.Base, checkpoint.ReasonStart)
+	}
+	if a.Arrived != 0 {
+		s.opts.Stages.Add(stage.Append, s.loop.Now()-a.Arrived)
 	}
 	s.stats.AppendedBytes += uint64(len(a.Batch))
 	s.stats.AppendedBatches++

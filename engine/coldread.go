@@ -7,6 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/pick"
 	"github.com/mqd-broker/mqd/engine/segment"
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // coldRead answers a read from a segment's file: open it, find the place by the
@@ -29,6 +30,7 @@ type coldRead struct {
 	buf      []byte // ReadBufferBytes
 	big      []byte // for batches larger than that; allocated when first needed
 	data     aio.Op
+	since    int64 // loop time at which the read was submitted
 	at       int64 // file position of the first byte read
 	want     int64 // position of the batch to begin with
 	stop     int64 // position at which the read ends: of damage, or of what is written
@@ -143,6 +145,7 @@ func (c *coldRead) readInto(buf []byte, pos int64) {
 		return
 	}
 	c.data = aio.Op{Kind: aio.KindRead, File: c.seg.file, Buf: buf[:n], Off: c.at, Owner: c}
+	c.since = c.s.loop.Now()
 	c.s.drv.Submit(&c.data)
 }
 
@@ -152,6 +155,7 @@ func (c *coldRead) Complete(op *aio.Op) {
 		c.probed(op.Err)
 		return
 	}
+	c.s.opts.Stages.Add(stage.ColdRead, c.s.loop.Now()-c.since)
 	have := op.Buf[:op.N]
 	err := op.Err
 	if err != nil && !c.verified && c.probe(err) {

@@ -55,6 +55,7 @@ func (s *Store) acknowledge(r *pending, class Class) {
 		r.part.setVisible(r.endOffset, r.seg, r.endPos)
 	}
 	if r.req != nil {
+		s.opts.Stages.Durable(r.lsn, r.at, s.loop.Now())
 		r.req.Class, r.req.Err = class, nil
 		r.req.Owner.Appended(r.req)
 	}

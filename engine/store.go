@@ -17,6 +17,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/slab"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/engine/throttle"
 )
 
@@ -40,8 +41,9 @@ type Store struct {
 
 	producers *producers.Table
 
-	wallBase   int64 // wall minus loop clock, at start
-	newestTime int64 // newest append time given out
+	submitted  uint64 // the newest round whose time is noted
+	wallBase   int64  // wall minus loop clock, at start
+	newestTime int64  // newest append time given out
 
 	// Scratch, so that nothing is allocated per batch. A batch of class memory
 	// lies in at most as many pieces as chunks of the smallest size hold it.
@@ -177,6 +179,7 @@ func (s *Store) Finish(now int64) {
 	if next := s.journal.Timer(now, wall); next > 0 {
 		s.loop.Arm(&s.journalTimer, next)
 	}
+	s.timeRounds()
 	if s.changing.Len() > 0 {
 		s.changeClasses()
 	}
@@ -190,6 +193,18 @@ func (s *Store) Finish(now int64) {
 		s.turnClose(now, wall)
 	}
 }
+
+// timeRounds notes when rounds were submitted. Much may have happened since the turn
+// began: the clock is read anew.
+func (s *Store) timeRounds() {
+	if last := s.journal.SubmittedLSN(); last != s.submitted {
+		s.submitted = last
+		s.opts.Stages.Submitted(last, s.drv.Clock().Now())
+	}
+}
+
+// Stages is where the store's times go.
+func (s *Store) Stages() *stage.Clock { return s.opts.Stages }
 
 // fillPercent is how full the journal's ring is.
 func (s *Store) fillPercent() int64 { return 100 * s.journal.Fill() / s.journal.Capacity() }

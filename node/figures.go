@@ -11,6 +11,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/scrub"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
 )
@@ -76,8 +77,9 @@ type ShardFigures struct {
 	Outstanding  conn.Outstanding
 	FreeBufs     int // receive buffers that are home
 	RecvBufs     int
-	Operations   int   // submitted to the driver and not completed
-	Now          int64 // the loop's clock, for the times in Store
+	Operations   int             // submitted to the driver and not completed
+	Now          int64           // the loop's clock, for the times in Store
+	Stages       *stage.Snapshot // nil: not answered
 
 	missing int
 	audited bool
@@ -88,6 +90,8 @@ type question struct {
 	s    *member
 	f    ShardFigures
 	done chan struct{}
+	// stages is memory for them, so that the loop makes none.
+	stages *stage.Snapshot
 }
 
 // RunOn implements shard.Task.
@@ -101,6 +105,8 @@ func (q *question) RunOn(l *shard.Loop) {
 	f.Outstanding = s.conns.Outstanding()
 	f.FreeBufs, f.Operations = s.drv.FreeBufs(), s.drv.InFlight()
 	f.Now = l.Now()
+	f.Stages = q.stages
+	s.times.Copy(f.Stages)
 	if s.id == 0 {
 		f.missing, f.audited = s.n.auditor.Losses(), s.n.auditor.Done()
 	}
@@ -127,7 +133,7 @@ func (n *Node) Figures(ctx context.Context) *Figures {
 			Loop: s.loop.Stats(), Conn: s.conns.Counters(), Native: s.native.Counters(), Scrub: n.ScrubStats(i),
 		}
 		f.Shards = append(f.Shards, known)
-		asked[i] = &question{s: s, f: known, done: make(chan struct{})}
+		asked[i] = &question{s: s, f: known, done: make(chan struct{}), stages: new(stage.Snapshot)}
 		n.post(s, asked[i])
 	}
 	for i, q := range asked {

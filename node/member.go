@@ -12,6 +12,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/scrub"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
 )
@@ -30,6 +31,7 @@ type member struct {
 	journal *journal.Journal
 	broker  *broker.Shard
 	conns   *conn.Server
+	times   stage.Clock
 	native  *native.Server
 	timing  journal.Timing
 	door    *conn.Door
@@ -158,7 +160,9 @@ func (s *member) report(format string, args ...any) { s.n.cfg.Log.Warn(fmt.Sprin
 // openStore opens the journal and makes the store.
 func (s *member) openStore() error {
 	n := s.n
-	st, err := engine.NewStore(s.loop, n.storeOptions(s.id))
+	opts := n.storeOptions(s.id)
+	opts.Stages = &s.times
+	st, err := engine.NewStore(s.loop, opts)
 	if err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
@@ -191,7 +195,7 @@ func (s *member) openBroker() error {
 	s.broker = broker.NewShard(n.broker, s.loop, s.store, n.mesh.Port(s.id))
 	var err error
 	opts := n.connOptions()
-	opts.Waiting = n.broker.Held
+	opts.Waiting, opts.Stages = n.broker.Held, &s.times
 	if s.conns, err = conn.NewServer(s.loop, n.census, (*mover)(n), opts); err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}

@@ -235,6 +235,9 @@ func (j *Journal) RoomToSpare() int {
 	return max(0, room)
 }
 
+// SubmittedLSN is the newest round that has been submitted.
+func (j *Journal) SubmittedLSN() uint64 { return j.lastLSN }
+
 // WrittenLSN: all rounds up to it have been written.
 func (j *Journal) WrittenLSN() uint64 { return j.flight.written }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/producers"
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // ReadBufferBytes is the size of a buffer for reads from segment files. A batch
@@ -59,6 +60,8 @@ type Store struct {
 	DeviceFailed *atomic.Bool
 	Ballast      *ballast.Ballast // of the data directory, shared as well; nil: there is none
 	Events       Events
+	// Stages takes the times of batches; nil: a clock that nobody reads.
+	Stages *stage.Clock
 }
 
 // Events tells what an operator should hear of. Calls come from the loop and must
@@ -83,6 +86,9 @@ func (o Store) WithDefaults() Store {
 		if *p == 0 {
 			*p = v
 		}
+	}
+	if o.Stages == nil {
+		o.Stages = new(stage.Clock)
 	}
 	def(&o.ColdReads, 16)
 	def(&o.Writers, 32)

@@ -106,6 +106,7 @@ var Table = []Package{
 	{Path: "engine/scrub", Rank: 52, Traits: NoOS | DataPath},
 	{Path: "engine/producers", Rank: 25, Traits: NoOS | DataPath},
 	{Path: "engine/retention", Rank: 54, Traits: NoOS | DataPath},
+	{Path: "engine/stage", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/tally", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/fifo", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/pick", Rank: 52, Traits: NoOS | DataPath},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // The two smaller sizes of frame memory in bytes; the largest is MaxFrame. They
@@ -41,6 +42,8 @@ type Options struct {
 	// VisitFrames those of one connection before others have theirs. Defaults
 	// 4096 and 256.
 	TurnFrames, VisitFrames int
+	// Stages takes the times of sends; nil: a clock that nobody reads.
+	Stages *stage.Clock
 }
 
 func setDefault[T int | time.Duration](p *T, v T) {
@@ -51,6 +54,9 @@ func setDefault[T int | time.Duration](p *T, v T) {
 
 // WithDefaults returns o with its zero fields set.
 func (o Options) WithDefaults() Options {
+	if o.Stages == nil {
+		o.Stages = new(stage.Clock)
+	}
 	setDefault(&o.MaxFrame, 1<<20+64<<10)
 	setDefault(&o.SmallFrames, 256)
 	setDefault(&o.MediumFrames, 64)

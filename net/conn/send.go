@@ -1,6 +1,9 @@
 package conn
 
-import "github.com/mqd-broker/mqd/engine/aio"
+import (
+	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/stage"
+)
 
 // maxExtra is the number of pieces of send memory that one send uses for spilled
 // bytes.
@@ -88,6 +91,7 @@ func (c *Conn) sent(op *aio.Op) {
 	}
 	o.sending = nil
 	s.lent.Sends--
+	s.timeSend(v)
 	c.freeSending(v)
 	o.bytes -= bytes
 	c.landed()
@@ -104,6 +108,16 @@ func (c *Conn) sent(op *aio.Op) {
 	if c.pauses&pausedOutput != 0 && o.bytes <= c.door.opts.MaxOutput/2 {
 		c.resume(pausedOutput)
 	}
+}
+
+// timeSend counts the time of a send that has completed. One that carries what the
+// engine has lent answers fetches.
+func (s *Server) timeSend(v *sending) {
+	part := stage.AckSend
+	if v.lent {
+		part = stage.FetchSend
+	}
+	s.opts.Stages.Add(part, s.loop.Now()-v.since)
 }
 
 // landed takes the parts out that were in flight.

@@ -1,0 +1,129 @@
+// Package stage measures where the time of batches and fetches goes on a shard: how long
+// a batch waits for its place, for its round, for the device, and its answer for the
+// network.
+//
+// Times are differences of readings of the loop's clock, which is read once a turn, and
+// once more for each round that is submitted; so a stage that begins and ends in one turn
+// takes 0. A sample costs a few nanoseconds and no memory. The loop alone writes; others
+// have it copy a [Snapshot].
+package stage
+
+// Stage is a part of the way.
+type Stage uint8
+
+// The stages, in the order in which a batch passes them, and then a fetch.
+const (
+	// Append is from the request's arrival on a shard to the append, which may be on
+	// another shard: the mesh, and waits for room.
+	Append Stage = iota
+	// Round is from the append until the batch's round is submitted: the CPU time of its
+	// turn, and the wait for the round before.
+	Round
+	// Device is from then until the round is as durable as the topic wants.
+	Device
+	// AckSend is from the turn that acknowledges until the kernel has taken the send.
+	AckSend
+	// FetchWait is from a fetch's arrival until there is something to answer it with, or
+	// its time is over.
+	FetchWait
+	// ColdRead is a read of a segment's file, as the device takes it.
+	ColdRead
+	// FetchSend is from the turn that answers until the kernel has taken the send, which
+	// it does at the pace at which the peer reads.
+	FetchSend
+
+	// Count is the number of stages.
+	Count
+)
+
+// Info describes a stage.
+type Info struct {
+	Stage Stage
+	// Name is the value of a label.
+	Name string
+	// Help says what is measured, as a sentence.
+	Help string
+}
+
+// Table describes the stages, in order.
+var Table = [Count]Info{
+	{Append, "append", "From the arrival of a produce to the append: hand-over to the owning shard, and waits for room."},
+	{Round, "round_wait", "From the append until the batch's round is submitted."},
+	{Device, "device", "From then until the round is as durable as the topic wants."},
+	{AckSend, "ack_send", "From the turn that acknowledges until the kernel has taken the answer."},
+	{FetchWait, "fetch_wait", "From the arrival of a fetch until there is something to answer, or its time is over."},
+	{ColdRead, "cold_read", "Reads of segment files."},
+	{FetchSend, "fetch_send", "From the turn that answers a fetch until the kernel has taken all of it."},
+}
+
+// Clock is a shard's: a histogram for each stage. The zero value is ready.
+type Clock struct {
+	stages [Count]Histogram
+	rounds rounds
+}
+
+// Add adds a sample of so many nanoseconds to a stage.
+func (c *Clock) Add(s Stage, nanos int64) { c.stages[s].add(nanos) }
+
+// Submitted notes that all rounds up to lsn that had not been submitted before were
+// submitted at a time.
+func (c *Clock) Submitted(lsn uint64, at int64) { c.rounds.add(lsn, at) }
+
+// Durable adds the samples of a batch that was appended at one time to the round lsn and
+// has become durable at another. A round that is not known any more gives none.
+func (c *Clock) Durable(lsn uint64, appended, now int64) {
+	if at, ok := c.rounds.of(lsn); ok {
+		c.stages[Round].add(at - appended)
+		c.stages[Device].add(now - at)
+	}
+}
+
+// Snapshot are the histograms at a moment.
+type Snapshot [Count]Histogram
+
+// Copy copies the histograms. It is called on the loop.
+func (c *Clock) Copy(to *Snapshot) { *to = c.stages }
+
+// keptRounds is how many submissions are remembered, a power of two. More than those that
+// may be in flight and unflushed at a time only age out: their batches are not counted.
+const keptRounds = 256
+
+// rounds remembers when rounds were submitted.
+type rounds struct {
+	ring  [keptRounds]submission
+	n     uint64 // so many have been added
+	found uint64 // where the last search ended
+}
+
+type submission struct {
+	lsn uint64
+	at  int64
+}
+
+func (r *rounds) at(i uint64) *submission { return &r.ring[i%keptRounds] }
+
+func (r *rounds) add(lsn uint64, at int64) {
+	*r.at(r.n) = submission{lsn, at}
+	r.n++
+}
+
+// of finds the submission of a round: the first one that reaches it. Batches come in the
+// order of their rounds, so that it mostly is where the last one was.
+func (r *rounds) of(lsn uint64) (int64, bool) {
+	first := uint64(0)
+	if r.n > keptRounds {
+		first = r.n - keptRounds
+	}
+	i := max(r.found, first)
+	if i > first && i < r.n && r.at(i-1).lsn >= lsn {
+		i = first
+	}
+	for ; i < r.n; i++ {
+		if s := r.at(i); s.lsn >= lsn {
+			r.found = i
+			// The oldest one that is left may stand for rounds that have been forgotten.
+			return s.at, i > first || first == 0
+		}
+	}
+	return 0, false
+}
