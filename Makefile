@@ -34,7 +34,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut bench clean
+.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut bench budgets clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -115,6 +115,10 @@ powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGE
 	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES) -powercut.seed=$(or $(SEED),0)
 
 bench: build ## measure this machine's floors and the broker against them; BENCH= for flags
+	bin/mqd bench all $(BENCH)
+
+# Every budget of the design as a row, with its floors from the same run.
+budgets: build ## hold the broker against every budget, with pass or fail; BENCH= for flags
 	bin/mqd bench all $(BENCH)
 
 clean: ## remove what was built

@@ -153,6 +153,8 @@ type Load struct {
 	// is none.
 	Duration time.Duration `json:"duration_ns"`
 	Warmup   time.Duration `json:"warmup_ns"`
+	// Keep leaves the topic where it is.
+	Keep bool `json:"-"`
 	// CPUs that the threads are pinned to, in order; fewer or none: not pinned.
 	CPUs []int `json:"cpus"`
 	// Seed decides sizes and contents. Default 1.

@@ -94,7 +94,8 @@ func (r *run) createTopic() error {
 	})
 }
 
-// removeTopic asks where the partitions have ended and deletes the topic.
+// removeTopic asks where the partitions have ended and deletes the topic, unless it
+// is to be kept.
 func (r *run) removeTopic() error {
 	return administer(r.platform, r.target, func(lp *loop, l *link) error {
 		r.ends = make([]int64, r.load.Partitions)
@@ -103,6 +104,9 @@ func (r *run) removeTopic() error {
 			if r.ends[i], err = endOf(lp, l, r.topic, i); err != nil {
 				return err
 			}
+		}
+		if r.load.Keep {
+			return nil
 		}
 		return deleteTopic(lp, l, r.topic.name)
 	})

@@ -33,6 +33,10 @@ type Options struct {
 	// them, 0: 400 ms; Long that of the others, 0: 3 s.
 	Rounds      int
 	Piece, Long time.Duration
+	// Backlog is the number of messages of a consumer's backlog, 0: 1,000,000;
+	// Restart the bytes of messages in a broker that is killed, 0: 256 MiB.
+	Backlog int
+	Restart int64
 	// Progress gets a line now and then.
 	Progress func(line string)
 }
@@ -46,6 +50,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Long == 0 {
 		o.Long = 3 * time.Second
+	}
+	if o.Backlog == 0 {
+		o.Backlog = 1_000_000
+	}
+	if o.Restart == 0 {
+		o.Restart = 256 << 20
 	}
 	if o.Place == nil {
 		o.Place = func(shards []int) machine.Placement {
@@ -133,7 +143,7 @@ func (s *session) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.acks, s.throughput, s.partitions, s.endToEnd} {
+	for _, step := range []func(context.Context) error{s.acks, s.partitions, s.endToEnd, s.burst, s.throughput, s.sizes, s.catchUp, s.limits} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -144,7 +154,19 @@ func (s *session) measure(ctx context.Context) error {
 
 func (s *session) run(ctx context.Context, load bench.Load) (*bench.Result, error) {
 	load.CPUs = s.rep.Placement.Clients
-	return bench.Run(ctx, s.p, bench.Target{Addr: s.broker.Addr}, load)
+	before, err := machine.CPUTime("/", s.broker.PID)
+	if err != nil {
+		return nil, err
+	}
+	res, err := bench.Run(ctx, s.p, bench.Target{Addr: s.broker.Addr}, load)
+	if err != nil {
+		return nil, err
+	}
+	after, err := machine.CPUTime("/", s.broker.PID)
+	if err == nil && res.Sent > 0 {
+		res.BrokerCPU = float64(after-before) / float64(res.Sent)
+	}
+	return res, err
 }
 
 // idleCPU measures a broker that has nothing to do.
@@ -255,61 +277,6 @@ func ackRows(mode bench.Idle, f floors, flushed, memory *bench.Case) []Row {
 	}
 }
 
-// throughputCases are the loads of one connection with 64 messages a frame.
-var throughputCases = []struct {
-	partitions int
-	client     bench.Idle
-}{{1, bench.Poll}, {1, bench.Block}, {8, bench.Block}}
-
-// throughput measures one connection with 64 messages a frame, beside what the
-// device makes durable in large pieces.
-func (s *session) throughput(ctx context.Context) error {
-	s.o.Progress("throughput")
-	var floors []string
-	for _, size := range []int{256 << 10, 1 << 20} {
-		d, err := s.disk.Measure(ctx, bench.DiskResult{Op: bench.DSYNC, Size: size, Depth: 1, Idle: bench.Poll}, bench.NoCPU)
-		if err != nil {
-			return err
-		}
-		s.rep.Disk = append(s.rep.Disk, d)
-		floors = append(floors, fmt.Sprintf("%.0f MB/s in pieces of %d KiB", d.Bytes/1e6, size>>10))
-	}
-	for _, c := range throughputCases {
-		load := bench.Load{Partitions: c.partitions, BatchMessages: 64, Depth: 64, Client: c.client, Reading: bench.After, Duration: s.o.Long, Warmup: s.o.Piece}
-		cases, err := bench.Interleave(ctx, s.run, []bench.Load{load}, 1)
-		if err != nil {
-			return err
-		}
-		s.rep.Cases = append(s.rep.Cases, cases...)
-		res := cases[0].Result
-		row := atLeast("flushed, 1 connection, 64 a frame, client "+c.client.String(), res.Rate, 1e6, "msg/s",
-			fmt.Sprintf("%d partition%s", c.partitions, map[bool]string{true: "s"}[c.partitions > 1])+", 64 frames in flight")
-		row.Note = fmt.Sprintf("%.0f MB/s of messages; DSYNC alone makes durable %s", res.Bytes/1e6, strings.Join(floors, ", "))
-		s.rep.Rows = append(s.rep.Rows, row)
-	}
-	return nil
-}
-
-// partitions compares 64 partitions with one.
-func (s *session) partitions(ctx context.Context) error {
-	s.o.Progress("64 partitions against 1")
-	load := bench.Load{BatchMessages: 16, Depth: 16, Client: bench.Poll, Reading: bench.After, Duration: s.o.Piece, Warmup: s.o.Piece / 4}
-	many, one := load, load
-	many.Partitions = 64
-	cases, err := bench.Interleave(ctx, s.run, []bench.Load{many, one}, s.o.Rounds)
-	if err != nil {
-		return err
-	}
-	s.rep.Cases = append(s.rep.Cases, cases...)
-	pairs := bench.Compare(cases[0].Rounds, cases[1].Rounds, bench.P50)
-	row := atMost("flushed ack p50, 64 partitions / 1", pairs.Median, 1.3, 1, "×",
-		fmt.Sprintf("%s / %s, 16 × 16 messages in flight", bench.Micros(cases[0].P50), bench.Micros(cases[1].P50)))
-	row.Note = fmt.Sprintf("%d pairs, 95 %% within %.2f to %.2f; p99 ratio %.2f", pairs.Count, pairs.Low, pairs.High,
-		bench.Compare(cases[0].Rounds, cases[1].Rounds, bench.P99).Median)
-	s.rep.Rows = append(s.rep.Rows, row)
-	return nil
-}
-
 // endToEnd measures an open loop that is read as it is written.
 func (s *session) endToEnd(ctx context.Context) error {
 	us := int64(time.Microsecond)
@@ -335,10 +302,7 @@ func (s *session) endToEnd(ctx context.Context) error {
 		}
 		res := cases[0].Result
 		row := budget.within(class.String()+" end to end, 100,000 msg/s, client poll, p99", res.EndToEnd.P99)
-		if res.Verdict != bench.Valid {
-			row.Note = string(res.Verdict) + ": " + res.Reason
-		}
-		s.rep.Rows = append(s.rep.Rows, row)
+		s.rep.Rows = append(s.rep.Rows, row.of(res))
 	}
 	return nil
 }
@@ -362,6 +326,8 @@ func (r *Report) Text() string {
 	for _, c := range r.Cases {
 		b.WriteString(c.Text())
 	}
+	pass, fail, missing := r.Kept()
+	fmt.Fprintf(&b, "%d budgets pass, %d fail, %d were not measured\n", pass, fail, missing)
 	if !r.Complete {
 		b.WriteString("INCOMPLETE: it ended before everything was measured\n")
 	}

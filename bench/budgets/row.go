@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/mqd-broker/mqd/bench"
 )
 
 // Row is one line of the report: a figure beside what it may be.
@@ -19,11 +21,35 @@ type Row struct {
 	Ratio   float64 `json:"ratio"`
 	Allowed float64 `json:"allowed"`
 	Within  bool    `json:"within"`
-	Note    string  `json:"note,omitempty"`
+	// Missing says why there is no figure: then the row tells nothing.
+	Missing string `json:"missing,omitempty"`
+	Note    string `json:"note,omitempty"`
 }
 
-// looseRatio is how far a figure may be above a budget of the design.
-const looseRatio = 1.5
+// missing makes a row of a budget that has not been measured.
+func missing(what, why string) Row { return Row{What: what, Missing: why} }
+
+// of notes the result that a figure is from: with one that tells of the client there
+// is no figure.
+func (r Row) of(res *bench.Result) Row {
+	if res.Verdict == bench.Invalid {
+		r.Missing = string(res.Verdict) + ": " + res.Reason
+		r.Within = false
+	}
+	return r
+}
+
+// verdict is the row's in a word or two.
+func (r Row) verdict() string {
+	switch {
+	case r.Missing != "":
+		return "NOT MEASURED"
+	case r.Within:
+		return "pass"
+	default:
+		return "FAIL"
+	}
+}
 
 // atMost makes a row of a figure that may be budget or less, times allowed.
 func atMost(what string, measured, budget, allowed float64, unit, formula string) Row {
@@ -78,7 +104,7 @@ func (b latencyBudget) String() string {
 
 // within makes a row of a latency.
 func (b latencyBudget) within(what string, ns int64) Row {
-	return atMost(what, float64(ns)/1e3, float64(b.total())/1e3, looseRatio, "µs", b.String())
+	return atMost(what, float64(ns)/1e3, float64(b.total())/1e3, 1, "µs", b.String())
 }
 
 // table writes rows for people, a note below its row.
@@ -87,20 +113,37 @@ func table(rows []Row) string {
 	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "what\tmeasured\tbudget\tratio\tverdict\tfrom")
 	for _, r := range rows {
-		verdict := fmt.Sprintf("within %.3g×", r.Allowed)
-		if !r.Within {
-			verdict = "NOT " + verdict
+		measured, budget, ratio := figure(r.Measured)+" "+r.Unit, figure(r.Budget), fmt.Sprintf("%.2f", r.Ratio)
+		if r.Missing != "" && r.Measured == 0 {
+			measured, budget, ratio = "-", "-", "-"
 		}
-		fmt.Fprintf(w, "%s\t%s %s\t%s\t%.2f\t%s\t%s\n", r.What, figure(r.Measured), r.Unit, figure(r.Budget), r.Ratio, verdict, r.Formula)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.What, measured, budget, ratio, r.verdict(), r.Formula)
 	}
 	_ = w.Flush() // into memory
 	lines := strings.SplitAfter(out.String(), "\n")
 	for i, r := range rows {
-		if r.Note != "" {
-			lines[i+1] += "    " + r.Note + "\n"
+		for _, note := range []string{r.Missing, r.Note} {
+			if note != "" {
+				lines[i+1] += "    " + note + "\n"
+			}
 		}
 	}
 	return strings.Join(lines, "")
+}
+
+// Kept counts the rows that pass, that fail, and that were not measured.
+func (r *Report) Kept() (pass, fail, missing int) {
+	for _, row := range r.Rows {
+		switch {
+		case row.Missing != "":
+			missing++
+		case row.Within:
+			pass++
+		default:
+			fail++
+		}
+	}
+	return pass, fail, missing
 }
 
 func figure(f float64) string {

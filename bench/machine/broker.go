@@ -29,10 +29,13 @@ type Broker struct {
 	Addr string
 	PID  int
 
-	dir    string
-	log    string
-	ended  chan error
-	signal func(sig os.Signal) error
+	program string
+	args    []string
+	ready   string
+	dir     string
+	log     string
+	ended   chan error
+	signal  func(sig os.Signal) error
 }
 
 // StartBroker starts program with the verb serve, a new data directory below dir
@@ -42,13 +45,12 @@ func StartBroker(ctx context.Context, program, dir string, args ...string) (*Bro
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	b := &Broker{dir: data, log: filepath.Join(data, "log"), ended: make(chan error, 1)}
-	ready := filepath.Join(data, "address")
-	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(data, "data"), "--ready-file", ready}, args...)
-	if err := b.launch(program, args); err != nil {
+	b := &Broker{program: program, dir: data, log: filepath.Join(data, "log"), ready: filepath.Join(data, "address"), ended: make(chan error, 1)}
+	b.args = append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(data, "data"), "--ready-file", b.ready}, args...)
+	if err := b.launch(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrStart, err), os.RemoveAll(data))
 	}
-	if err := b.await(ctx, ready); err != nil {
+	if err := b.await(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrStart, err), b.Stop())
 	}
 	return b, nil
@@ -56,12 +58,12 @@ func StartBroker(ctx context.Context, program, dir string, args ...string) (*Bro
 
 // launch starts the process on a thread that lives as long as it does: a child
 // ends with the thread that started it (see childEndsWithParent).
-func (b *Broker) launch(program string, args []string) error {
+func (b *Broker) launch() error {
 	logFile, err := os.Create(b.log)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(b.program, b.args...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	childEndsWithParent(cmd)
 	started := make(chan error, 1)
@@ -83,13 +85,13 @@ func (b *Broker) launch(program string, args []string) error {
 }
 
 // await waits for the file with the broker's address.
-func (b *Broker) await(ctx context.Context, ready string) error {
+func (b *Broker) await(ctx context.Context) error {
 	limit := time.NewTimer(startWait)
 	defer limit.Stop()
 	look := time.NewTicker(readyPoll)
 	defer look.Stop()
 	for {
-		if text, err := os.ReadFile(ready); err == nil && bytes.HasSuffix(text, []byte("\n")) {
+		if text, err := os.ReadFile(b.ready); err == nil && bytes.HasSuffix(text, []byte("\n")) {
 			b.Addr = strings.TrimSpace(string(text))
 			return nil
 		}
@@ -104,6 +106,27 @@ func (b *Broker) await(ctx context.Context, ready string) error {
 		case <-look.C:
 		}
 	}
+}
+
+// Restart kills the process as kill -9 does, starts it on the same data and tells how
+// long it took from there until clients could connect.
+func (b *Broker) Restart(ctx context.Context) (time.Duration, error) {
+	if err := b.signal(os.Kill); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	<-b.ended // with the signal's error
+	if err := os.Remove(b.ready); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	began := time.Now()
+	if err := b.launch(); err != nil {
+		b.ended <- err // Stop finds nothing to end
+		return 0, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	if err := b.await(ctx); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	return time.Since(began), nil
 }
 
 // Stop ends the process in order, by its id, and removes its data.

@@ -226,3 +226,22 @@ func TestTheScheduleOfThisThreadIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestThePeakOfAProcessIsRead(t *testing.T) {
+	root := t.TempDir()
+	if _, err := PeakMemory(root, 7); err == nil {
+		t.Error("read from nothing")
+	}
+	dir := filepath.Join(root, "proc/7")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]int64{"Name:\tx\nVmHWM:\t  123456 kB\nVmRSS:\t 1 kB\n": 123456 << 10, "VmRSS:\t 1 kB\n": 0, "VmHWM:\tmuch\n": 0} {
+		if err := os.WriteFile(filepath.Join(dir, "status"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := PeakMemory(root, 7); (err == nil) != (want > 0) || got != want {
+			t.Errorf("%q: %d, error %v", text, got, err)
+		}
+	}
+}

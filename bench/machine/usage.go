@@ -41,6 +41,23 @@ func CPUTime(root string, pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
+// PeakMemory is the most memory, in bytes, that a process has had resident. root is
+// "/" outside tests.
+func PeakMemory(root string, pid int) (int64, error) {
+	path := filepath.Join(root, "proc", strconv.Itoa(pid), "status")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s: no line VmHWM", path)
+}
+
 // Scheduled is what the kernel's scheduler has given a thread.
 type Scheduled struct {
 	// Run is how long it has run, Waited how long it wanted to and others had the

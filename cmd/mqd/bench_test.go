@@ -137,13 +137,13 @@ func TestBenchAllPutsEveryFigureBesideItsBudget(t *testing.T) {
 	}
 	t.Setenv(asProgram, "1")
 	dir := t.TempDir()
-	out, err := runBench(t, "all", "--dir", dir, "--rounds", "1", "--piece", "50ms", "--long", "200ms", "--", "--journal-size", "8MiB")
+	out, err := runBench(t, "all", "--dir", dir, "--rounds", "1", "--piece", "50ms", "--long", "200ms", "--backlog", "2000", "--restart-size", "1MiB", "--", "--journal-size", "8MiB")
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	for _, want := range []string{
 		"kernel", "noise", "flushed ack, 1 in flight, client poll, p50", "flushed ack, 1 in flight, client block, p99",
-		"memory ack, 1 in flight, client poll, p50", "flushed, 1 connection, 64 a frame", "64 partitions / 1",
+		"memory ack, 1 in flight, client poll, p50", "flushed, 1 connection, 64 a frame", "1024 partitions / 1", "burst of 50,000", "produce with a follower", "CPU of the broker a message", "/ of the smaller", "catch-up", "resident memory", "restart after kill -9",
 		"end to end, 100,000 msg/s", "idle broker, CPU", "DSYNC alone makes durable",
 	} {
 		if !strings.Contains(out, want) {
