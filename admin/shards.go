@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/engine/scrub"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/kafka"
 	"github.com/mqd-broker/mqd/net/native"
 	"github.com/mqd-broker/mqd/node"
 )
@@ -63,6 +64,14 @@ func ofShards() []shardFamily {
 	for _, c := range native.CounterTable {
 		all = append(all, shardFamily{"mqd_" + c.Name, counter, sentence(c.Help), true,
 			func(s *node.ShardFigures) float64 { return float64(s.Native.Get(c.Counter)) }})
+	}
+	for _, c := range kafka.CounterTable {
+		all = append(all, shardFamily{"mqd_" + c.Name, counter, sentence(c.Help), true, func(s *node.ShardFigures) float64 {
+			if s.Kafka == nil { // it is off
+				return 0
+			}
+			return float64(s.Kafka.Get(c.Counter))
+		}})
 	}
 	for _, c := range scrub.CounterTable {
 		all = append(all, shardFamily{"mqd_" + c.Name, counter, sentence(c.Help), true, func(s *node.ShardFigures) float64 {

@@ -70,6 +70,15 @@ type Config struct {
 	// Listen is the address of the native protocol, "host:port". Port 0 takes
 	// a free one. Default 127.0.0.1:7878.
 	Listen string
+	// KafkaListen is the address of the Kafka protocol, "host:port"; "" for none, the
+	// default. Port 0 takes a free one.
+	KafkaListen string
+	// KafkaAdvertise is the address that Kafka clients are told to connect to,
+	// "host:port". Port 0 stands for the one listened on. Default: the address listened
+	// on, or one of this machine where that is every address.
+	KafkaAdvertise string
+	// KafkaIdleTimeout closes silent connections of Kafka clients. Default 10 min.
+	KafkaIdleTimeout time.Duration
 	// Shards is the number of shards, 1 to MaxShards. Default 1.
 	Shards int
 	// CPUs are the CPUs that shards are pinned to, in order; empty: not pinned.
@@ -171,6 +180,9 @@ func (c Config) withDefaults() Config {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = 120 * time.Second
 	}
+	if c.KafkaIdleTimeout == 0 {
+		c.KafkaIdleTimeout = 10 * time.Minute
+	}
 	if c.ScrubInterval == 0 {
 		c.ScrubInterval = 7 * 24 * time.Hour
 	}
@@ -204,6 +216,7 @@ func (c *Config) validate() error {
 		{"receive buffers", int64(c.RecvBuffers), 1, maxRecvBuffers},
 		{"files", int64(c.Files), minFiles, maxFiles},
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
+		{"idle timeout of Kafka clients in milliseconds", c.KafkaIdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
 		{"memory of a start in bytes", c.RecoveryBytes, 0, math.MaxInt64},
 		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},

@@ -13,6 +13,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/kafka"
 	"github.com/mqd-broker/mqd/net/native"
 )
 
@@ -61,7 +62,8 @@ type ShardFigures struct {
 	Loop   *shard.Stats
 	Conn   *conn.Counters
 	Native *native.Counters
-	Scrub  *scrub.Stats // nil: there is no scrubber
+	Kafka  *kafka.Counters // nil: there is no listener
+	Scrub  *scrub.Stats    // nil: there is no scrubber
 
 	// Answered says that the loop has answered. What follows is zero without it.
 	Answered     bool
@@ -130,7 +132,7 @@ func (n *Node) Figures(ctx context.Context) *Figures {
 	for i, s := range n.shards {
 		known := ShardFigures{
 			Shard: i, LogErr: logs[i], Memory: memory, RecvBufs: n.cfg.RecvBuffers,
-			Loop: s.loop.Stats(), Conn: s.conns.Counters(), Native: s.native.Counters(), Scrub: n.ScrubStats(i),
+			Loop: s.loop.Stats(), Conn: s.conns.Counters(), Native: s.native.Counters(), Kafka: s.kafkaCounters(), Scrub: n.ScrubStats(i),
 		}
 		f.Shards = append(f.Shards, known)
 		asked[i] = &question{s: s, f: known, done: make(chan struct{}), stages: new(stage.Snapshot)}

@@ -14,6 +14,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/kafka"
 	"github.com/mqd-broker/mqd/net/native"
 )
 
@@ -35,7 +36,10 @@ type member struct {
 	native  *native.Server
 	timing  journal.Timing
 	door    *conn.Door
+	kafka   *kafka.Server   // nil: it is off
 	scrub   *scrub.Scrubber // nil: it is off
+
+	kafkaDoor *conn.Door
 
 	// stages carries what the thread does before it serves: nil means serve, a
 	// close means end.
@@ -205,7 +209,7 @@ func (s *member) openBroker() error {
 	if s.door, err = s.native.Open(); err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
-	return nil
+	return s.openKafka()
 }
 
 func (s *member) listen() error {

@@ -26,23 +26,25 @@ const (
 
 // Node is a running broker process.
 type Node struct {
-	cfg      Config
-	platform Platform
-	mesh     *ringbuf.Mesh[broker.Message]
-	census   *conn.Census
-	shards   []*member
-	broker   *broker.Node
-	topics   *broker.Topics
-	rec      *recovery.Recovered
-	device   deviceFlag
-	ballast  *ballast.Ballast
-	keeper   *ballast.Keeper // on the first shard's loop
-	auditor  *audit.Auditor  // on the first shard's loop
-	addr     string
-	driver   string // its name
-	began    time.Time
-	took     time.Duration
-	spent    []any // stages of the start and their times, for the log
+	cfg       Config
+	platform  Platform
+	mesh      *ringbuf.Mesh[broker.Message]
+	census    *conn.Census
+	shards    []*member
+	broker    *broker.Node
+	topics    *broker.Topics
+	rec       *recovery.Recovered
+	device    deviceFlag
+	ballast   *ballast.Ballast
+	keeper    *ballast.Keeper // on the first shard's loop
+	auditor   *audit.Auditor  // on the first shard's loop
+	addr      string
+	kafkaAddr string // "": none
+	kafkaTold string // what Kafka clients are told to connect to
+	driver    string // its name
+	began     time.Time
+	took      time.Duration
+	spent     []any // stages of the start and their times, for the log
 
 	asking sync.RWMutex // of goroutines that are no shards
 	deaf   bool         // nobody may post to a loop any more
@@ -209,7 +211,7 @@ func (n *Node) listen() error {
 			return err
 		}
 	}
-	return nil
+	return n.listenKafka()
 }
 
 // look has what the start has left unlooked at looked at behind it.
@@ -336,6 +338,9 @@ func (n *Node) logStart() {
 		"replayed", st.Replayed, "replayed_bytes", st.ReplayedBytes, "torn_tails", st.TornTails,
 		"damaged", st.Damaged, "gaps", st.Gaps,
 		"device", n.shards[0].timing.String(), "gomaxprocs", runtime.GOMAXPROCS(0))
+	if n.kafkaAddr != "" {
+		n.cfg.Log.Info("serving Kafka clients", "address", n.kafkaAddr, "advertised", n.kafkaTold)
+	}
 	if all := int64(len(n.shards)) * n.cfg.shardCache(); all > n.cfg.CacheBytes {
 		n.cfg.Log.Warn("cache enlarged to what the shards need at least", "configured", n.cfg.CacheBytes, "used", all)
 	}

@@ -68,7 +68,11 @@ func (n *Node) maxPinned() int {
 }
 
 func (n *Node) connOptions() conn.Options {
-	return conn.Options{MaxFrame: max(n.cfg.MaxMessageBytes+frameOverhead, wire.MaxFrameBeforeHello)}
+	o := conn.Options{MaxFrame: max(n.cfg.MaxMessageBytes+frameOverhead, wire.MaxFrameBeforeHello)}
+	if n.cfg.KafkaListen != "" {
+		o.JumboFrame, o.JumboFrames = kafkaRequest, kafkaRequests
+	}
+	return o
 }
 
 // events logs what an operator should hear of.

@@ -39,6 +39,9 @@ type Image struct {
 // ByName finds a topic by its name, or nil.
 func (m *Image) ByName(name string) *Topic { return m.byName[nameBucket(name)][name] }
 
+// ByNameBytes is ByName for a name that is not a string yet. It allocates nothing.
+func (m *Image) ByNameBytes(name []byte) *Topic { return m.byName[nameBucket(name)][string(name)] }
+
 // ByID finds a topic by its id, or nil.
 func (m *Image) ByID(id TopicID) *Topic { return m.byID[idBucket(id)][id] }
 
@@ -56,7 +59,7 @@ func (m *Image) Version() int64 { return m.version }
 func idBucket(id TopicID) int { return int(id[0] ^ id[15]) }
 
 // nameBucket is FNV-1a of the name, folded to eight bits.
-func nameBucket(name string) int {
+func nameBucket[T string | []byte](name T) int {
 	h := uint32(2166136261)
 	for i := range len(name) {
 		h = (h ^ uint32(name[i])) * 16777619

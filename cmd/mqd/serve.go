@@ -277,7 +277,7 @@ func (b *broker) tuneRuntime(p placement.Placement) {
 func (b *broker) nodeConfig(p placement.Placement) node.Config {
 	c := b.cfg
 	return node.Config{
-		Dir: c.DataDir, Listen: c.Listen,
+		Dir: c.DataDir, Listen: c.Listen, KafkaListen: c.KafkaListen, KafkaAdvertise: c.KafkaAdvertise, KafkaIdleTimeout: c.KafkaIdleTimeout,
 		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin,
 		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
 		MaxConnections: c.MaxConnections, MaxConnectionsPerAddress: c.MaxConnectionsPerAddress, AcceptRate: c.AcceptRate,

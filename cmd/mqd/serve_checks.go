@@ -32,6 +32,9 @@ type door struct{ setting, flag, addr string }
 // doorsOf are all of them.
 func doorsOf(c *settings.Config) []door {
 	all := []door{{settings.Listen, "--listen", c.Listen}}
+	if c.KafkaListen != "" {
+		all = append(all, door{settings.KafkaListen, "--kafka-listen", c.KafkaListen})
+	}
 	if c.AdminListen != "" {
 		all = append(all, door{settings.AdminListen, "--admin-listen", c.AdminListen})
 	}
@@ -101,9 +104,12 @@ func checkPort(ctx context.Context, c *settings.Config, patience time.Duration) 
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		l, err := net.Listen("tcp", c.Listen)
+		err := canListen(c.Listen)
+		if err == nil && c.KafkaListen != "" {
+			err = canListen(c.KafkaListen)
+		}
 		if err == nil {
-			return l.Close()
+			return nil
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return err
@@ -114,6 +120,14 @@ func checkPort(ctx context.Context, c *settings.Config, patience time.Duration) 
 			return err
 		}
 	}
+}
+
+func canListen(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // isLoopback reports whether only this machine can reach host. The empty host is
@@ -208,7 +222,10 @@ func startTrouble(err error, c *settings.Config) error {
 }
 
 func startAdvice(err error, c *settings.Config) string {
-	dir := c.DataDir
+	dir, addr, flag := c.DataDir, c.Listen, "--listen"
+	if c.KafkaListen != "" && strings.Contains(err.Error(), c.KafkaListen) {
+		addr, flag = c.KafkaListen, "--kafka-listen"
+	}
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 	}
@@ -222,11 +239,11 @@ func startAdvice(err error, c *settings.Config) string {
 	case is(aio.ErrNoDirect):
 		return fmt.Sprintf("the filesystem of data directory %s has no O_DIRECT, which io_uring is used with; use one such as ext4 or XFS, or --io=portable, which goes through the page cache: %v", dir, err)
 	case is(syscall.EADDRINUSE):
-		return fmt.Sprintf("port in use: another program listens on %s; stop it, or name another address with --listen", c.Listen)
+		return fmt.Sprintf("port in use: another program listens on %s; stop it, or name another address with %s", addr, flag)
 	case is(syscall.EADDRNOTAVAIL):
-		return fmt.Sprintf("no interface of this machine has the address %s; name another one with --listen", c.Listen)
+		return fmt.Sprintf("no interface of this machine has the address %s; name another one with %s", addr, flag)
 	case is(syscall.EACCES) && errors.As(err, new(*net.OpError)):
-		return fmt.Sprintf("this user may not listen on %s; name a port above 1023 with --listen", c.Listen)
+		return fmt.Sprintf("this user may not listen on %s; name a port above 1023 with %s", addr, flag)
 	case is(syscall.ENOSPC, syscall.EDQUOT):
 		return fmt.Sprintf("the filesystem of data directory %s is full; make room, or lower --journal-size for a new directory: %v", dir, err)
 	case is(layout.ErrBadDataDir) && is(fs.ErrPermission, syscall.EROFS):

@@ -147,11 +147,12 @@ func TestShardsGetTheFilesThatConnectionsLeave(t *testing.T) {
 }
 
 func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
-	c := configure(t)
+	c := configure(t, settings.KafkaListen, "127.0.0.1:9092")
 	for name, tc := range map[string]struct {
 		err  error
 		want []string
 	}{
+		"kafka":    {fmt.Errorf("listen on %s: %w", c.KafkaListen, syscall.EADDRINUSE), []string{"port in use", c.KafkaListen, "--kafka-listen"}},
 		"port":     {fmt.Errorf("listen on x: %w", syscall.EADDRINUSE), []string{"port in use", c.Listen, "--listen"}},
 		"address":  {syscall.EADDRNOTAVAIL, []string{"no interface", c.Listen}},
 		"locked":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, aio.ErrLocked), []string{"locked", c.DataDir, "--data-dir"}},

@@ -12,6 +12,7 @@ const (
 	modPflag    = "github.com/spf13/pflag"                  // cobra's flags
 	modKoanf    = "github.com/knadh/koanf"                  // layers of configuration
 	modYAML     = "go.yaml.in/yaml/v3"                      // the configuration file
+	modKmsg     = "github.com/twmb/franz-go/pkg/kmsg"       // Kafka's messages
 	modRapid    = "pgregory.net/rapid"                      // property tests
 )
 
@@ -74,7 +75,7 @@ var Table = []Package{
 	{Path: "verify/live", Rank: 82},
 
 	{Path: "net/native", Rank: 80, Traits: NoOS | DataPath, TestUp: []string{"client"}},
-	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath},
+	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath, External: []string{modKmsg}},
 
 	{Path: "inspect", Rank: 75, Traits: NoOS},
 	{Path: "salvage", Rank: 75, Traits: NoOS},

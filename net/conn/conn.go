@@ -100,8 +100,8 @@ func (c *Conn) Over() bool { return c.phase == phaseOver }
 func (c *Conn) Establish() { c.established = true }
 
 // SetLimit sets the largest frame that the peer may send, in bytes, its length
-// field included; at most [Options].MaxFrame.
-func (c *Conn) SetLimit(n int) { c.limit = min(n, c.srv.opts.MaxFrame) }
+// field included; at most [Server.LargestFrame].
+func (c *Conn) SetLimit(n int) { c.limit = min(n, c.srv.opts.largest()) }
 
 // Hold says that something is in the works for the connection: it is not idle,
 // does not close by itself and does not move until Drop is called as often.

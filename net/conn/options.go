@@ -24,6 +24,10 @@ type Options struct {
 	// SmallFrames, MediumFrames and LargeFrames are the numbers of pieces of
 	// frame memory of 4 KiB, 64 KiB and MaxFrame. Defaults 256, 64 and 8.
 	SmallFrames, MediumFrames, LargeFrames int
+	// JumboFrame is the size of the largest frame of doors whose protocols know no
+	// limit, and JumboFrames the number of pieces of frame memory of that size. 0, the
+	// defaults, are for none: then no frame is larger than MaxFrame.
+	JumboFrame, JumboFrames int
 	// SendBuffers is the number of pieces of send memory, 4 KiB each.
 	// Default 1024.
 	SendBuffers int
@@ -73,11 +77,17 @@ func (o Options) WithDefaults() Options {
 func (o Options) Memory() int64 {
 	o = o.WithDefaults()
 	return int64(o.SmallFrames)*smallBytes + int64(o.MediumFrames)*mediumBytes +
-		int64(o.LargeFrames)*int64(blocks(o.MaxFrame)) + int64(o.SendBuffers)*sendBytes
+		int64(o.LargeFrames)*int64(blocks(o.MaxFrame)) + int64(o.JumboFrames)*int64(blocks(o.JumboFrame)) +
+		int64(o.SendBuffers)*sendBytes
 }
+
+// largest is the largest frame of any door in bytes.
+func (o *Options) largest() int { return max(o.MaxFrame, o.JumboFrame) }
 
 func (o Options) validate() error {
 	switch {
+	case o.JumboFrames < 0 || (o.JumboFrames > 0) != (o.JumboFrame > o.MaxFrame):
+		return fmt.Errorf("%w: %d jumbo frames of %d bytes, expected them to be larger than %d", ErrOptions, o.JumboFrames, o.JumboFrame, o.MaxFrame)
 	case o.MaxFrame < mediumBytes:
 		return fmt.Errorf("%w: frames of %d bytes, expected at least %d", ErrOptions, o.MaxFrame, mediumBytes)
 	case min(o.SmallFrames, o.MediumFrames, o.LargeFrames, o.SendBuffers) < 1:
@@ -143,8 +153,8 @@ func (o DoorOptions) validate(s Options) error {
 	switch {
 	case o.PrefixBytes < 1 || o.PrefixBytes > MaxPrefix:
 		return fmt.Errorf("%w: door %s: prefix of %d bytes, expected 1 to %d", ErrOptions, o.Name, o.PrefixBytes, MaxPrefix)
-	case o.FrameLimit < o.PrefixBytes || o.FrameLimit > s.MaxFrame:
-		return fmt.Errorf("%w: door %s: frame limit of %d bytes, expected %d to %d", ErrOptions, o.Name, o.FrameLimit, o.PrefixBytes, s.MaxFrame)
+	case o.FrameLimit < o.PrefixBytes || o.FrameLimit > s.largest():
+		return fmt.Errorf("%w: door %s: frame limit of %d bytes, expected %d to %d", ErrOptions, o.Name, o.FrameLimit, o.PrefixBytes, s.largest())
 	case o.MinFrameRate < 1 || o.MaxOutput < 1:
 		return fmt.Errorf("%w: door %s: frame rate %d, output %d, expected at least 1", ErrOptions, o.Name, o.MinFrameRate, o.MaxOutput)
 	case min(o.IdleTimeout, o.HandshakeTimeout, o.FrameTimeout, o.WriteTimeout, o.LingerTimeout) < 0:

@@ -67,8 +67,11 @@ func NewServer(l *shard.Loop, census *Census, mover Mover, o Options) (*Server, 
 // Loop is the loop that the server belongs to.
 func (s *Server) Loop() *shard.Loop { return s.loop }
 
-// MaxFrame is the largest frame of any door in bytes.
+// MaxFrame is the largest frame of protocols that know a limit, in bytes.
 func (s *Server) MaxFrame() int { return s.opts.MaxFrame }
+
+// LargestFrame is the largest frame of doors whose protocols know no limit, in bytes.
+func (s *Server) LargestFrame() int { return s.opts.largest() }
 
 // Spilled is the number of answered bytes that wait for send memory on the Go
 // heap, because peers do not read as fast as they ask. Protocols that answer with

@@ -14,7 +14,7 @@ type slab struct {
 }
 
 // numSizes is the number of slab sizes.
-const numSizes = 3
+const numSizes = 4
 
 // slabs is the bounded memory for frames that do not lie in one receive buffer.
 // A frame takes the smallest size that holds the bytes it has so far, and only
@@ -36,11 +36,14 @@ type slabSize struct {
 
 func (p *slabs) init(d aio.Driver, o Options) error {
 	for i, s := range [numSizes]struct{ bytes, n int }{
-		{smallBytes, o.SmallFrames}, {mediumBytes, o.MediumFrames}, {blocks(o.MaxFrame), o.LargeFrames},
+		{smallBytes, o.SmallFrames}, {mediumBytes, o.MediumFrames}, {blocks(o.MaxFrame), o.LargeFrames}, {blocks(o.JumboFrame), o.JumboFrames},
 	} {
 		z := &p.sizes[i]
 		z.bytes, z.total, z.nfree = s.bytes, s.n, s.n
 		z.waiting.list = inNoFrame
+		if s.n == 0 {
+			continue
+		}
 		mem, err := d.Alloc(s.bytes * s.n)
 		if err != nil {
 			return fmt.Errorf("conn: frame memory of %d times %d bytes: %w", s.n, s.bytes, err)

@@ -14,6 +14,9 @@ import (
 	"github.com/mqd-broker/mqd/internal/invariant"
 )
 
+// module is the one that has the binary.
+const module = "github.com/mqd-broker/mqd"
+
 // BinaryVar names a binary of mqd to test instead of one that is built.
 const BinaryVar = "MQD_BIN"
 
@@ -70,7 +73,13 @@ func build() (string, error) {
 	if invariant.Enabled {
 		args = append(args, "-tags", "invariants")
 	}
-	cmd := exec.Command("go", append(args, "github.com/mqd-broker/mqd/cmd/mqd")...)
+	// Tests in a module of their own know nothing of what the binary needs.
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("the module's directory: %w", err)
+	}
+	cmd := exec.Command("go", append(args, module+"/cmd/mqd")...)
+	cmd.Dir = strings.TrimSpace(string(root))
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)

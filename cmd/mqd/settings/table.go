@@ -16,6 +16,8 @@ import (
 type Options struct {
 	DataDir                                              string
 	Listen                                               string
+	KafkaListen, KafkaAdvertise                          string // "": nowhere, and by itself
+	KafkaIdleTimeout                                     time.Duration
 	Insecure                                             bool
 	MaxConnections, MaxConnectionsPerAddress, AcceptRate int
 	IdleTimeout                                          time.Duration
@@ -100,6 +102,8 @@ func (s *Setting) Limits() string { return s.value.limits() }
 const (
 	// Auto leaves the choice to the program.
 	Auto = "auto"
+	// Off is nowhere.
+	Off = "off"
 
 	PinOn        = "on"
 	PinOff       = "off"
@@ -116,6 +120,8 @@ const (
 const (
 	Listen         = "net.listen"
 	AdminListen    = "admin.listen"
+	KafkaListen    = "kafka.listen"
+	KafkaAdvertise = "kafka.advertise"
 	MaxConnections = "net.max_connections"
 	Idle           = "shard.idle"
 	LogLevel       = "log.level"
@@ -152,6 +158,13 @@ func netSettings(o *Options) []Setting {
 			Help: "close a connection that is silent for so long"},
 		{Name: "net.recv_buffers", Flag: "recv-buffers", Default: "256", value: countValue{to: &o.RecvBuffers, min: 16, max: 4096, power: true},
 			Help: "receive buffers of each shard, 64KiB each, a power of two"},
+
+		{Name: KafkaListen, Flag: "kafka-listen", Default: Off, value: textValue{to: &o.KafkaListen, word: Off},
+			Help: "address of Kafka's protocol, host:port; port 0 takes a free one, off is none; it takes 32MiB more of each shard for large requests"},
+		{Name: KafkaAdvertise, Flag: "kafka-advertise", Default: Auto, value: textValue{to: &o.KafkaAdvertise, word: Auto},
+			Help: "address that Kafka clients are told to connect to, host:port; auto is the one listened on, or one of this machine where that is every address"},
+		{Name: "kafka.idle_timeout", Flag: "kafka-idle-timeout", Default: "10m", value: durationValue{&o.KafkaIdleTimeout, time.Second, 24 * time.Hour},
+			Help: "close a connection of a Kafka client that has been silent for so long"},
 	}
 }
 

@@ -168,14 +168,18 @@ func (v wordValue) set(text string) error {
 // textValue is any text.
 type textValue struct {
 	to    *string
-	empty bool // may be empty
+	empty bool   // may be empty
+	word  string // stands for empty, and empty for it
 }
 
 func (v textValue) kind() string   { return "text" }
 func (v textValue) limits() string { return "" }
 
 func (v textValue) set(text string) error {
-	if text == "" && !v.empty {
+	if v.word != "" && text == v.word {
+		text = ""
+	}
+	if text == "" && !v.empty && v.word == "" {
 		return fmt.Errorf("empty")
 	}
 	*v.to = text

@@ -1,0 +1,60 @@
+package kafka
+
+// API is a row of the table of what is served.
+type API struct {
+	Key  int16
+	Name string
+	// Min and Max are the versions that are served and advertised, Flexible the first
+	// one with compact lengths and tagged fields.
+	Min, Max, Flexible int16
+	// Note says what of it works otherwise than in Apache Kafka; "" for nothing.
+	Note string
+}
+
+// The keys.
+const (
+	keyProduce        = 0
+	keyFetch          = 1
+	keyListOffsets    = 2
+	keyMetadata       = 3
+	keyCoordinator    = 10
+	keyAPIVersions    = 18
+	keyInitProducerID = 22
+
+	maxKey = keyInitProducerID
+)
+
+// never is a version that no API reaches.
+const never = 1<<15 - 1
+
+// table is the one table of what is served. ApiVersions answers with it, and
+// docs/kafka.md is made of it.
+var table = [...]API{
+	{keyProduce, "Produce", 0, 9, 9, "versions 0 to 2 are advertised, because older clients look at them to learn what the broker can, " +
+		"and answered with UNSUPPORTED_VERSION; no transactions"},
+	{keyFetch, "Fetch", 4, 12, 12, "no fetch sessions: every answer has session id 0; an answer is cut at what may be pinned for one connection, at most 2 MiB and always one whole batch"},
+	{keyListOffsets, "ListOffsets", 1, 6, 6, "no offset of the largest timestamp, which version 7 has"},
+	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; no leader epochs; topics are created when topic.auto_create is on and the client allows it"},
+	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only; it is served because older librdkafka compresses with lz4 only for brokers that have it"},
+	{keyAPIVersions, "ApiVersions", 0, 4, 3, ""},
+	{keyInitProducerID, "InitProducerId", 0, 4, 2, "a fresh producer id with epoch 0 each time; a transactional id is answered with UNSUPPORTED_VERSION"},
+}
+
+// byKey has the rows by their keys.
+var byKey = func() (rows [maxKey + 1]*API) {
+	for i := range table {
+		rows[table[i].Key] = &table[i]
+	}
+	return rows
+}()
+
+// find is the row of a key, nil for one that is not served.
+func find(key int16) *API {
+	if key < 0 || key > maxKey {
+		return nil
+	}
+	return byKey[key]
+}
+
+// APIs lists what is served, in order of key.
+func APIs() []API { return append([]API(nil), table[:]...) }

@@ -1,0 +1,161 @@
+package kafka_test
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/net/kafka"
+)
+
+// idempotent makes a batch one of a producer's.
+func idempotent(b []byte, id int64, epoch int16, sequence int32) []byte {
+	binary.BigEndian.PutUint64(b[batch.AtProducerID:], uint64(id))
+	binary.BigEndian.PutUint16(b[batch.AtProducerEpoch:], uint16(epoch))
+	binary.BigEndian.PutUint32(b[batch.AtBaseSequence:], uint32(sequence))
+	binary.BigEndian.PutUint32(b[batch.AtCRC:], checksum(b))
+	return b
+}
+
+// samples are requests of all that is served, in the lowest and the highest version.
+func samples() map[string][]byte {
+	all := map[string][]byte{}
+	for _, api := range kafka.APIs() {
+		for _, v := range []int16{api.Min, api.Max} {
+			q := kmsg.RequestForKey(api.Key)
+			switch q := q.(type) {
+			case *kmsg.ProduceRequest:
+				*q = *produceOf("events", 1, records(0, "a"), records(0, "b"))
+			case *kmsg.FetchRequest:
+				*q = *fetchOf("events", 0, 0)
+				q.Rack = "r1"
+			case *kmsg.ListOffsetsRequest:
+				t := kmsg.NewListOffsetsRequestTopic()
+				t.Topic, t.Partitions = "events", []kmsg.ListOffsetsRequestTopicPartition{{Timestamp: -1}}
+				q.Topics = append(q.Topics, t)
+			case *kmsg.MetadataRequest:
+				q.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("events")}}
+			case *kmsg.ApiVersionsRequest:
+				q.ClientSoftwareName, q.ClientSoftwareVersion = "a", "1"
+			}
+			all[api.Name+"/"+string(rune('0'+v%10))] = frame(v, 1, q)
+		}
+	}
+	return all
+}
+
+// alive fails the test unless the broker serves others.
+func (r *rig) alive() {
+	r.t.Helper()
+	c := r.dial()
+	if a := c.metadata(12, false, "events"); a.Topics[0].ErrorCode != 0 {
+		r.t.Fatalf("%+v", a)
+	}
+	c.close()
+}
+
+// refusals are the connections that were closed because of what they sent.
+func (r *rig) refusals() (sum uint64) {
+	for _, s := range r.shards {
+		sum += s.server.Counters().Get(kafka.Refusals)
+	}
+	return sum
+}
+
+// try sends bytes on a connection of their own, and reports whether they were
+// answered: else the connection is being closed.
+func (r *rig) try(b []byte) bool {
+	r.t.Helper()
+	c, before := r.dial(), r.refusals()
+	c.write(b)
+	r.until("an answer or a refusal", func() bool { return r.refusals() > before || len(c.frames) > 0 })
+	answered := len(c.frames) > 0
+	c.close()
+	return answered
+}
+
+func TestARequestCutAnywhereEndsItsConnectionOnly(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 30, shards: 2})
+	r.create("events", 2)
+	for name, f := range samples() {
+		for n := 4; n < len(f); n++ {
+			cut := append([]byte(nil), f[:n]...)
+			binary.BigEndian.PutUint32(cut, uint32(n-4))
+			if r.try(cut) && n < 14 {
+				t.Fatalf("%s cut after %d bytes was answered", name, n)
+			}
+		}
+	}
+	r.alive()
+	r.home()
+}
+
+func TestWrongLengthsEndTheirConnectionsOnly(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 31, shards: 2})
+	r.create("events", 2)
+	for _, f := range samples() {
+		for at := 12; at+4 <= len(f); at++ {
+			for _, v := range []uint32{0xffffffff, 0x7fffffff, 0} {
+				bad := append([]byte(nil), f...)
+				binary.BigEndian.PutUint32(bad[at:], v)
+				c := r.dial()
+				c.write(bad)
+				r.until("it is sent", func() bool { return len(c.out) == 0 && !c.send.InFlight() })
+				for range 20 {
+					r.turn()
+				}
+				c.close()
+			}
+		}
+	}
+	r.alive()
+	r.home()
+}
+
+func TestOtherProtocolsAreToldApart(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 32})
+	r.create("events", 1)
+	for text, want := range map[string]string{
+		"GET / HTTP/1.1\r\n\r\n":             "does not speak",
+		"PUB x 1\r\n":                        "does not speak",
+		"\x16\x03\x01\x02\x00\x01\x00":       "TLS",
+		"\xff\xff\xff\xff":                   "length",
+		"\x00\x00\x00\x00":                   "length",
+		"\x7f\xff\xff\xff":                   "too large",
+		"\x00\x00\x00\x0a\x7f\x00" + pad:     "not served",
+		"\x00\x00\x00\x0a\x00\x01" + pad:     "Fetch version 0",
+		"\x00\x00\x00\x0a\x00\x12\xff" + pad: "not served",
+	} {
+		r.refused = nil
+		c := r.dial()
+		c.write([]byte(text))
+		c.gone()
+		r.advance(2e9) // the next refusal is told of, too
+		if len(c.frames) != 0 || len(r.refused) != 1 || !strings.Contains(r.refused[0].Error(), want) {
+			t.Errorf("%q: %d answers, refused %v", text, len(c.frames), r.refused)
+		}
+		c.close()
+	}
+	r.alive()
+	r.home()
+}
+
+const pad = "\x00\x00\x00\x00\x00\x00\xff\xff"
+
+// What kmsg makes of a request may be many times as large as its bytes.
+func TestOnlyProducesMayBeLarge(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 33})
+	c := r.dial()
+	f := make([]byte, 600<<10)
+	copy(f, frame(12, 1, kmsg.NewPtrMetadataRequest()))
+	binary.BigEndian.PutUint32(f, uint32(len(f)-4))
+	c.write(f)
+	c.gone()
+	if len(r.refused) != 1 || !strings.Contains(r.refused[0].Error(), "at most") {
+		t.Errorf("refused %v", r.refused)
+	}
+	r.home()
+}

@@ -1,0 +1,60 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// kcat runs it, with standard input, and returns what it writes.
+func kcat(t *testing.T, ctx context.Context, b *broker, in string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, "kcat", append([]string{"-b", b.kafka}, args...)...)
+	cmd.Stdin = strings.NewReader(in)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("kcat %v: %v: %s", args, err, errs.String())
+	}
+	return string(out)
+}
+
+// kcat stands for librdkafka. Old ones send batches uncompressed, and say nothing, to a
+// broker in whose table they miss something; so what is stored is looked at.
+func TestKcatReadsWhatItHasSentWithEveryCodec(t *testing.T) {
+	if _, err := exec.LookPath("kcat"); err != nil {
+		t.Skipf("kcat is not installed: %v", err)
+	}
+	b := start(t)
+	ctx := within(t)
+	if out := kcat(t, ctx, b, "", "-L"); !strings.Contains(out, "broker 1 at "+b.kafka) {
+		t.Errorf("kcat -L: %s", out)
+	}
+	var lines strings.Builder
+	for i := range 500 {
+		lines.WriteString("a line that compresses well, well, well " + strconv.Itoa(i) + "\n")
+	}
+	for i, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		topic := "kcat-" + codec
+		kcat(t, ctx, b, lines.String(), "-P", "-t", topic, "-z", codec)
+		if out := kcat(t, ctx, b, "", "-C", "-t", topic, "-e", "-q"); out != lines.String() {
+			t.Errorf("%s: %d bytes came back of %d", codec, len(out), lines.Len())
+		}
+		if out := kcat(t, ctx, b, "", "-Q", "-t", topic+":0:-1"); !strings.Contains(out, "offset 500") {
+			t.Errorf("%s: the end is at %s", codec, out)
+		}
+		if r := poll(t, ctx, b.kgo(kgo.ConsumeTopics(topic)), 1)[0]; int(r.Attrs.CompressionType()) != i {
+			t.Errorf("%s: the batch is stored with codec %d", codec, r.Attrs.CompressionType())
+		}
+	}
+	kcat(t, ctx, b, "once\n", "-P", "-t", "kcat-once", "-X", "enable.idempotence=true")
+	if out := kcat(t, ctx, b, "", "-C", "-t", "kcat-once", "-e", "-q"); out != "once\n" {
+		t.Errorf("an idempotent producer: %q", out)
+	}
+}
