@@ -277,18 +277,23 @@ func ofLabelledShards() []family {
 	}
 }
 
-// shards serves what each shard tells, under the names of the metrics.
+// ShardMetrics are what a shard tells, under the names of the metrics.
+type ShardMetrics struct {
+	Shard int `json:"shard"`
+	// Answered says that the shard has answered in time; most metrics are missing
+	// without.
+	Answered bool `json:"answered"`
+	// LogError is why its log has failed, empty while it has not.
+	LogError string             `json:"log_error"`
+	Metrics  map[string]float64 `json:"metrics"`
+}
+
+// shards serves what each shard tells.
 func (s *Server) shards(w http.ResponseWriter, r *http.Request) {
-	type shardJSON struct {
-		Shard    int                `json:"shard"`
-		Answered bool               `json:"answered"`
-		LogError string             `json:"log_error"`
-		Metrics  map[string]float64 `json:"metrics"`
-	}
-	all := []shardJSON{}
+	all := []ShardMetrics{}
 	if c := s.opts.Service.Condition(); c.Node != nil {
 		for _, sh := range c.Node.Figures(r.Context()).Shards {
-			one := shardJSON{Shard: sh.Shard, Answered: sh.Answered, Metrics: map[string]float64{}}
+			one := ShardMetrics{Shard: sh.Shard, Answered: sh.Answered, Metrics: map[string]float64{}}
 			if sh.LogErr != nil {
 				one.LogError = oneLine(sh.LogErr)
 			}

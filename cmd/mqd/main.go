@@ -15,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/cmd/mqd/benching"
 	"github.com/mqd-broker/mqd/cmd/mqd/groups"
 	"github.com/mqd-broker/mqd/cmd/mqd/salvager"
+	"github.com/mqd-broker/mqd/cmd/mqd/top"
 	"github.com/mqd-broker/mqd/cmd/mqd/tuner"
 	"github.com/spf13/cobra"
 )
@@ -92,7 +93,7 @@ work with it.`,
 			return groups.Broker{With: s.With, Topics: s.topicNames}
 		}, addForm),
 		newVerify(), salvager.New(salvager.Needs{Driver: toolDriver, DataDir: dataDir, DirDefault: dataDirDefault(), Form: addForm}), newInspect(),
-		tuner.NewCheck(host), tuner.NewTune(host), newGenerate(), newVersion(),
+		top.New(isTerminal), tuner.NewCheck(host), tuner.NewTune(host), newGenerate(), newVersion(),
 	)
 	return root
 }

@@ -79,11 +79,13 @@ func (h *Histogram) Below(nanos int64) uint64 {
 	return n
 }
 
-// Sub takes the samples of an earlier state away.
+// Sub takes the samples of an earlier state away. Of a state that is no earlier one, as
+// from before a restart, it takes what there is.
 func (h *Histogram) Sub(earlier *Histogram) {
+	h.Total = 0
 	for i, n := range earlier.Counts {
-		h.Counts[i] -= n
+		h.Counts[i] -= min(n, h.Counts[i])
+		h.Total += h.Counts[i]
 	}
-	h.Total -= earlier.Total
-	h.Sum -= earlier.Sum
+	h.Sum -= min(earlier.Sum, h.Sum)
 }

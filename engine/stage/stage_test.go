@@ -65,6 +65,12 @@ func TestDifferencesAreTheNewSamples(t *testing.T) {
 	if h.Total != 2 || h.Quantile(1) < 1000 || h.Counts[0] != 1 || h.Counts[5] != 0 || h.Sum != 1000 {
 		t.Errorf("%d samples, sum %d", h.Total, h.Sum)
 	}
+	var anew Histogram // of a shard that has begun anew
+	anew.add(7)
+	anew.Sub(&earlier)
+	if anew.Total != 1 || anew.Counts[5] != 0 {
+		t.Errorf("%d samples", anew.Total)
+	}
 }
 
 func TestABatchIsTimedByItsRound(t *testing.T) {

@@ -39,6 +39,7 @@ var Table = []Package{
 	{Path: "cmd/mqd/signals", Rank: 98},
 	{Path: "cmd/mqd/generator", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/tuner", Rank: 98, External: []string{modCobra}},
+	{Path: "cmd/mqd/top", Rank: 99, External: []string{modCobra}},
 	{Path: "cmd/mqd/trim", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/placement", Rank: 98, External: []string{modSys}},
 	{Path: "cmd/mqd/settings", Rank: 97, External: []string{modKoanf, modYAML}},

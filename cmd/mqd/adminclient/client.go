@@ -16,11 +16,14 @@ import (
 
 	"github.com/mqd-broker/mqd/admin"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/spf13/cobra"
 )
 
 const (
 	// defaultAddr is where a broker has its admin HTTP by default.
 	defaultAddr = "127.0.0.1:9644"
+	// defaultTimeout is how long an answer is waited for.
+	defaultTimeout = 10 * time.Second
 	// maxAnswer bounds what is read of an answer.
 	maxAnswer = 16 << 20
 )
@@ -31,6 +34,40 @@ type broker struct {
 	given   func() bool // --admin
 	timeout time.Duration
 }
+
+// Broker is the admin HTTP of a broker, for verbs of other packages.
+type Broker struct{ b broker }
+
+// AddFlags gives a command the flags that name a broker's admin HTTP.
+func AddFlags(cmd *cobra.Command) *Broker {
+	b := &Broker{}
+	flags := cmd.Flags()
+	flags.StringVar(&b.b.addr, "admin", defaultAddr, "`address` of the broker's admin HTTP, host:port ("+settings.AdminVar+")")
+	flags.DurationVar(&b.b.timeout, "timeout", defaultTimeout, "longest wait for the broker's answer")
+	b.b.given = func() bool { return flags.Changed("admin") }
+	return b
+}
+
+// Get asks for a path. The error says what to do.
+func (b *Broker) Get(ctx context.Context, path string) ([]byte, error) {
+	_, answer, err := b.b.call(ctx, http.MethodGet, path, http.StatusOK)
+	return answer, err
+}
+
+// GetJSON asks for a path and reads the answer into a value.
+func (b *Broker) GetJSON(ctx context.Context, path string, into any) error {
+	answer, err := b.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("what listens at %s is no admin HTTP of this version of mqd: %s is not to be read: %w", b.b.addr, path, err)
+	}
+	return nil
+}
+
+// Address is host:port of the admin HTTP.
+func (b *Broker) Address() (string, error) { return b.b.address() }
 
 // address is host:port of the admin HTTP.
 func (b *broker) address() (string, error) {

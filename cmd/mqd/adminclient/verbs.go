@@ -74,7 +74,7 @@ asked.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&b.timeout, "timeout", 10*time.Second, "longest wait for the broker's answer")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", defaultTimeout, "longest wait for the broker's answer")
 	chosen = form(cmd, formatText, formatJSON)
 	return cmd
 }
