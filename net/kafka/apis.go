@@ -19,9 +19,16 @@ const (
 	keyMetadata       = 3
 	keyCoordinator    = 10
 	keyAPIVersions    = 18
+	keyCreateTopics   = 19
+	keyDeleteTopics   = 20
+	keyDeleteRecords  = 21
 	keyInitProducerID = 22
+	keyDescribeConfig = 32
+	keyAlterConfigs   = 33
+	keyIncremental    = 44
+	keyCluster        = 60
 
-	maxKey = keyInitProducerID
+	maxKey = keyCluster
 )
 
 // never is a version that no API reaches.
@@ -37,7 +44,14 @@ var table = [...]API{
 	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; no leader epochs; topics are created when topic.auto_create is on and the client allows it"},
 	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only; it is served because older librdkafka compresses with lz4 only for brokers that have it"},
 	{keyAPIVersions, "ApiVersions", 0, 4, 3, ""},
+	{keyCreateTopics, "CreateTopics", 0, 7, 5, "a replication factor of 1 or -1; compaction is refused with INVALID_CONFIG"},
+	{keyDeleteTopics, "DeleteTopics", 0, 6, 4, ""},
+	{keyDeleteRecords, "DeleteRecords", 0, 2, 2, ""},
 	{keyInitProducerID, "InitProducerId", 0, 4, 2, "a fresh producer id with epoch 0 each time; a transactional id is answered with UNSUPPORTED_VERSION"},
+	{keyDescribeConfig, "DescribeConfigs", 0, 4, 4, "of topics and of the broker"},
+	{keyAlterConfigs, "AlterConfigs", 0, 2, 2, "of topics; a value that is in force anyway is not made the topic's own"},
+	{keyIncremental, "IncrementalAlterConfigs", 0, 1, 1, "as AlterConfigs"},
+	{keyCluster, "DescribeCluster", 0, 1, 0, ""},
 }
 
 // byKey has the rows by their keys.

@@ -18,7 +18,10 @@ const (
 	codeUnsupportedVersion = 35
 	codeTopicExists        = 36
 	codeInvalidPartitions  = 37
+	codeInvalidReplication = 38
+	codeInvalidAssignment  = 39
 	codeInvalidConfig      = 40
+	codeNotController      = 41
 	codeInvalidRequest     = 42
 	codeOutOfOrderSequence = 45
 	codeDuplicateSequence  = 46
@@ -70,6 +73,14 @@ func codeOf(c broker.Code) int16 {
 		return codes[c]
 	}
 	return codeUnknown
+}
+
+// adminCodeOf is codeOf for requests of administrators.
+func adminCodeOf(c broker.Code) int16 {
+	if c == broker.ShuttingDown {
+		return codeNotController
+	}
+	return codeOf(c)
 }
 
 // fetchCodeOf is codeOf for fetches and look-ups: a time-out in one of those is fatal to

@@ -38,6 +38,18 @@ func samples() map[string][]byte {
 				q.Topics = append(q.Topics, t)
 			case *kmsg.MetadataRequest:
 				q.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("events")}}
+			case *kmsg.CreateTopicsRequest:
+				q.Topics = []kmsg.CreateTopicsRequestTopic{newTopic("t", 1, 1, "retention.ms=5000")}
+			case *kmsg.DeleteTopicsRequest:
+				q.TopicNames, q.Topics = []string{"none"}, []kmsg.DeleteTopicsRequestTopic{{Topic: kmsg.StringPtr("none")}}
+			case *kmsg.DeleteRecordsRequest:
+				q.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "events", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{}}}}
+			case *kmsg.DescribeConfigsRequest:
+				q.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: 2, ResourceName: "events", ConfigNames: []string{"a"}}}
+			case *kmsg.AlterConfigsRequest:
+				q.Resources = []kmsg.AlterConfigsRequestResource{{ResourceType: 2, ResourceName: "none"}}
+			case *kmsg.IncrementalAlterConfigsRequest:
+				q.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: 2, ResourceName: "none"}}
 			case *kmsg.ApiVersionsRequest:
 				q.ClientSoftwareName, q.ClientSoftwareVersion = "a", "1"
 			}

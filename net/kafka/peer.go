@@ -124,6 +124,29 @@ func (p *peer) request(h *header, f *conn.Frame) {
 	case keyInitProducerID:
 		s.count.add(ProducerInits)
 		p.initProducerID(h)
+	default:
+		s.count.add(AdminRequests)
+		p.admin(h)
+	}
+}
+
+// admin takes a request of an administrator.
+func (p *peer) admin(h *header) {
+	switch h.key {
+	case keyCreateTopics:
+		p.createTopics(h)
+	case keyDeleteTopics:
+		p.deleteTopics(h)
+	case keyDeleteRecords:
+		p.deleteRecords(h)
+	case keyDescribeConfig:
+		p.describeConfigs(h)
+	case keyAlterConfigs:
+		p.alterConfigs(h)
+	case keyIncremental:
+		p.incrementalAlterConfigs(h)
+	case keyCluster:
+		p.describeCluster(h)
 	}
 }
 

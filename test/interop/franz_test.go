@@ -317,3 +317,36 @@ func TestErrorsAreThoseThatKafkaHas(t *testing.T) {
 		}
 	}
 }
+
+func TestTopicsAreManagedByKafkaClients(t *testing.T) {
+	b := start(t)
+	ctx := within(t)
+	native := b.mqd("older", 1)
+	c := b.kgo()
+	q := kmsg.NewPtrCreateTopicsRequest()
+	made := kmsg.NewCreateTopicsRequestTopic()
+	made.Topic, made.NumPartitions, made.ReplicationFactor = "made", 3, 1
+	made.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms", Value: kmsg.StringPtr("3600000")}, {Name: "mqd.durability", Value: kmsg.StringPtr("written")}}
+	q.Topics = append(q.Topics, made)
+	if a, err := q.RequestWith(ctx, c); err != nil || a.Topics[0].ErrorCode != 0 {
+		t.Fatalf("create: %+v, %v", a, err)
+	}
+	d, err := native.Admin().DescribeTopic(ctx, "made")
+	if err != nil || len(d.Partitions) != 3 || d.Class != client.ClassWritten {
+		t.Fatalf("the other protocol sees %+v, %v", d, err)
+	}
+	if err := c.ProduceSync(ctx, record("made", 1)).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, ctx, b.kgo(kgo.ConsumeTopics("made")), 1)
+	del := kmsg.NewPtrDeleteTopicsRequest()
+	gone := kmsg.NewDeleteTopicsRequestTopic()
+	gone.Topic = kmsg.StringPtr("made")
+	del.Topics, del.TopicNames = append(del.Topics, gone), []string{"made"}
+	if a, err := del.RequestWith(ctx, c); err != nil || a.Topics[0].ErrorCode != 0 {
+		t.Fatalf("delete: %+v, %v", a, err)
+	}
+	if _, err := native.Admin().DescribeTopic(ctx, "made"); err == nil {
+		t.Error("the other protocol still sees it")
+	}
+}

@@ -1,0 +1,170 @@
+package kafka
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// config is a topic's configuration as Kafka knows it.
+type config struct {
+	name string // Kafka's, or mqd.* for what Kafka does not have
+	kind kmsg.ConfigType
+	own  string // the topic's setting that it is; "" where there is none
+	// get is the value in force where there is such a setting; else value is, whatever
+	// the topic.
+	get   func(c *catalog.Config) string
+	value string
+	help  string
+}
+
+// Values that stand for no limit.
+const (
+	longest = "9223372036854775807"
+	yes, no = "true", "false"
+)
+
+func number[T int | int32 | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+// limitMillis is a time of which 0 stands for none, in milliseconds.
+func limitMillis(d time.Duration) string {
+	if d == 0 {
+		return number(catalog.Unlimited)
+	}
+	return number(d.Milliseconds())
+}
+
+// configs are all that a topic has. Tools read them all and write some back, so that
+// there are rows too for what has one value only here.
+var configs = [...]config{
+	{name: "cleanup.policy", kind: kmsg.ConfigTypeList, value: "delete", help: "there is no compaction yet"},
+	{name: "compression.type", kind: kmsg.ConfigTypeString, value: "producer", help: "batches stay as their producers compressed them"},
+	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, value: "86400000", help: "there is no compaction yet"},
+	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "files go when nobody reads them any more"},
+	{name: "flush.messages", kind: kmsg.ConfigTypeLong, value: longest, help: "see mqd.durability"},
+	{name: "flush.ms", kind: kmsg.ConfigTypeLong, own: "flush.interval",
+		get:  func(c *catalog.Config) string { return number(c.FlushInterval().Milliseconds()) },
+		help: "longest time until what is acknowledged begins to be made safe; 0 with mqd.durability flushed"},
+	{name: "index.interval.bytes", kind: kmsg.ConfigTypeInt, own: "index.interval.bytes",
+		get: func(c *catalog.Config) string { return number(c.IndexInterval()) }},
+	{name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "there is no compaction yet"},
+	{name: "max.message.bytes", kind: kmsg.ConfigTypeInt, own: "max.message.bytes",
+		get: func(c *catalog.Config) string { return number(c.MaxMessageBytes()) }},
+	{name: "message.timestamp.after.max.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "times are not judged"},
+	{name: "message.timestamp.before.max.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "times are not judged"},
+	{name: "message.timestamp.type", kind: kmsg.ConfigTypeString, own: "message.timestamp.type",
+		get: func(c *catalog.Config) string {
+			if c.TimestampType() == catalog.LogAppendTime {
+				return "LogAppendTime"
+			}
+			return "CreateTime"
+		}},
+	{name: "min.cleanable.dirty.ratio", kind: kmsg.ConfigTypeDouble, value: "0.5", help: "there is no compaction yet"},
+	{name: "min.compaction.lag.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "there is no compaction yet"},
+	{name: "min.insync.replicas", kind: kmsg.ConfigTypeInt, value: "1", help: "there is one broker"},
+	{name: "mqd.durability", kind: kmsg.ConfigTypeString, own: "durability",
+		get: func(c *catalog.Config) string { return c.Durability().String() }},
+	{name: "mqd.flush.bytes", kind: kmsg.ConfigTypeLong, own: "flush.bytes",
+		get:  func(c *catalog.Config) string { return number(c.FlushBytes()) },
+		help: "most bytes acknowledged until they begin to be made safe; 0 with mqd.durability flushed"},
+	{name: "preallocate", kind: kmsg.ConfigTypeBoolean, value: no, help: "segments grow"},
+	{name: "retention.bytes", kind: kmsg.ConfigTypeLong, own: "retention.bytes",
+		get: func(c *catalog.Config) string { return number(c.RetentionBytes()) }},
+	{name: "retention.ms", kind: kmsg.ConfigTypeLong, own: "retention.ms",
+		get: func(c *catalog.Config) string { return limitMillis(c.RetentionTime()) }},
+	{name: "segment.bytes", kind: kmsg.ConfigTypeInt, own: "segment.bytes",
+		get: func(c *catalog.Config) string { return number(c.SegmentBytes()) }},
+	{name: "segment.jitter.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "segments close when they are due"},
+	{name: "segment.ms", kind: kmsg.ConfigTypeLong, own: "segment.ms",
+		get: func(c *catalog.Config) string { return limitMillis(c.SegmentTime()) }},
+	{name: "unclean.leader.election.enable", kind: kmsg.ConfigTypeBoolean, value: no, help: "there is one broker"},
+}
+
+// settings are those of the catalog by their names.
+var settings = func() map[string]catalog.Info {
+	all := map[string]catalog.Info{}
+	for _, in := range catalog.Settings() {
+		all[in.Name] = in
+	}
+	return all
+}()
+
+func findConfig(name string) *config {
+	for i := range configs {
+		if configs[i].name == name {
+			return &configs[i]
+		}
+	}
+	return nil
+}
+
+// about says what a configuration does.
+func (c *config) about() string {
+	if c.help != "" || c.own == "" {
+		return c.help
+	}
+	return settings[c.own].Help
+}
+
+// of is the value in force and whether the topic has it itself.
+func (c *config) of(t *catalog.Config) (value string, own bool) {
+	if c.own == "" {
+		return c.value, false
+	}
+	return c.get(t), t.Own(settings[c.own].Key)
+}
+
+// setting is the topic's setting that a value stands for. ok is false for none: the
+// topic has that value anyway. The error is for people.
+func (c *config) setting(t *catalog.Config, value string) (s catalog.Setting, ok bool, err error) {
+	now, _ := c.of(t)
+	switch {
+	case value == now:
+		return s, false, nil
+	case c.own == "":
+		return s, false, fmt.Errorf("%s is %q, and %q is all that it can be: %s", c.name, value, c.value, c.help)
+	case value == "":
+		return s, false, fmt.Errorf("%s is empty", c.name)
+	}
+	s = catalog.Setting{Key: c.own, Value: value}
+	if c.name == "flush.ms" {
+		s.Value += "ms"
+	}
+	return s, true, nil
+}
+
+// unset takes the topic's own value away.
+func (c *config) unset(t *catalog.Config) (s catalog.Setting, ok bool) {
+	_, own := c.of(t)
+	return catalog.Setting{Key: c.own}, own
+}
+
+// brokerConfig is a configuration of the broker, which clients may only read.
+type brokerConfig struct {
+	name  string
+	kind  kmsg.ConfigType
+	value func(s *Server) string
+}
+
+func fixed(value string) func(*Server) string { return func(*Server) string { return value } }
+
+// brokerConfigs are what tools look for in a broker.
+var brokerConfigs = [...]brokerConfig{
+	{"advertised.listeners", kmsg.ConfigTypeString, func(s *Server) string { return fmt.Sprintf("PLAINTEXT://%s:%d", s.host, s.port) }},
+	{"auto.create.topics.enable", kmsg.ConfigTypeBoolean, func(s *Server) string {
+		return strconv.FormatBool(s.b.Node().AutoCreate() == broker.AutoCreateOn)
+	}},
+	{"broker.id", kmsg.ConfigTypeInt, fixed(number(nodeID))},
+	{"compression.type", kmsg.ConfigTypeString, fixed("producer")},
+	{"default.replication.factor", kmsg.ConfigTypeInt, fixed("1")},
+	{"delete.topic.enable", kmsg.ConfigTypeBoolean, fixed(yes)},
+	{"log.cleanup.policy", kmsg.ConfigTypeList, fixed("delete")},
+	{"message.max.bytes", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.b.Node().Options().MaxBatch) }},
+	{"min.insync.replicas", kmsg.ConfigTypeInt, fixed("1")},
+	{"num.partitions", kmsg.ConfigTypeInt, func(s *Server) string { return number(int64(s.b.Node().Options().Partitions)) }},
+	{"socket.request.max.bytes", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.opts.MaxRequest) }},
+}
