@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/draw"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -111,6 +112,9 @@ type Load struct {
 	Name string `json:"name,omitempty"`
 	// Class is the topic's durability class. Default flushed.
 	Class wire.Class `json:"-"`
+	// Durability says in words what an acknowledgement means where it is not a class:
+	// with a [Port].
+	Durability string `json:"durability,omitempty"`
 	// Partitions of the topic. Default 1.
 	Partitions int `json:"partitions"`
 	// Connections that produce. Default 1. They are divided among Threads
@@ -128,7 +132,7 @@ type Load struct {
 	Burst Burst `json:"burst,omitzero"`
 	// Poisson makes the gaps of Rate random.
 	Poisson bool `json:"poisson,omitempty"`
-	// Sizes are the sizes of messages, as [ParseSizes] reads them; "" is the
+	// Sizes are the sizes of messages, as [draw.ParseSizes] reads them; "" is the
 	// default mix. Size, if not 0, is the size of all in bytes instead.
 	Sizes string `json:"sizes,omitempty"`
 	Size  int    `json:"size,omitempty"`
@@ -195,7 +199,10 @@ func (c Load) withDefaults() Load {
 	return c
 }
 
-// validate reports the first setting that cannot be used.
+// Validate reports the first setting that cannot be used: ErrConfig.
+func (c Load) Validate() error { return c.withDefaults().validate() }
+
+// validate is Validate of a load that has its defaults.
 func (c Load) validate() error {
 	for _, v := range [...]struct {
 		name string
@@ -218,8 +225,8 @@ func (c Load) validate() error {
 	if c.Duration < 0 {
 		return fmt.Errorf("%w: duration %v, expected a positive one", ErrConfig, c.Duration)
 	}
-	if c.Keys < 0 || c.Keys > MaxKeys || c.Spread == ByKey && c.Keys == 0 {
-		return fmt.Errorf("%w: %d keys, expected 0 to %d, and some to spread by", ErrConfig, c.Keys, MaxKeys)
+	if c.Keys < 0 || c.Keys > draw.MaxKeys || c.Spread == ByKey && c.Keys == 0 {
+		return fmt.Errorf("%w: %d keys, expected 0 to %d, and some to spread by", ErrConfig, c.Keys, draw.MaxKeys)
 	}
 	if !(c.KeySkew >= 0 && c.KeySkew <= 10) || !(c.Plain >= 0 && c.Plain <= 1) {
 		return fmt.Errorf("%w: key skew %g and compressible share %g, expected 0 to 10 and 0 to 1", ErrConfig, c.KeySkew, c.Plain)
@@ -240,11 +247,21 @@ func (c Load) validate() error {
 }
 
 // sizes gives the sizes of the messages of connection number conn.
-func (c Load) sizes(conn int) (*Sizes, error) {
+func (c Load) sizes(conn int) (*draw.Sizes, error) {
 	if c.Size != 0 {
-		return FixedSize(c.Size)
+		s, err := draw.FixedSize(c.Size, MinSize)
+		return s, configError(err)
 	}
-	return ParseSizes(c.Sizes, c.Seed+uint64(conn))
+	s, err := draw.ParseSizes(c.Sizes, MinSize, c.Seed+uint64(conn))
+	return s, configError(err)
+}
+
+// configError makes an error one of configuration.
+func configError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrConfig, err)
 }
 
 func (c Load) schedule() Schedule {
@@ -270,7 +287,7 @@ func (c Load) largest() int {
 }
 
 // recordOverhead is the most that a record has beside its value and its key.
-const recordOverhead = 32 + keySize
+const recordOverhead = 32 + draw.KeySize
 
 // frameBytes bounds a produce frame.
 func (c Load) frameBytes() int {
@@ -280,6 +297,9 @@ func (c Load) frameBytes() int {
 // Title says in one line what was measured.
 func (c Load) Title() string {
 	parts := []string{"class " + c.Class.String(), plural(c.Partitions, "partition")}
+	if c.Durability != "" {
+		parts[0] = c.Durability
+	}
 	if c.Name != "" {
 		parts[0] = c.Name + ": " + parts[0]
 	}
@@ -292,7 +312,7 @@ func (c Load) Title() string {
 	} else if c.Sizes != "" && c.Sizes != "mix" {
 		parts = append(parts, c.Sizes+" B")
 	} else {
-		parts = append(parts, fmt.Sprintf("%d-%d B, mean %d", MixMin, MixMax, MixMean))
+		parts = append(parts, fmt.Sprintf("%d-%d B, mean %d", draw.MixMin, draw.MixMax, draw.MixMean))
 	}
 	if c.Keys > 0 {
 		parts = append(parts, plural(c.Keys, "key"))

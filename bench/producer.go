@@ -2,10 +2,10 @@ package bench
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/draw"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -52,8 +52,8 @@ type producer struct {
 	due     *arrivals // nil in a closed loop
 	known   *arrivals // those that the client has come to, sent or held
 	ahead   int64     // by how many groups known is ahead
-	sizes   *Sizes
-	keys    *keys
+	sizes   *draw.Sizes
+	keys    *draw.Keys
 	noise   *noise
 	builder *batch.Builder
 	value   []byte
@@ -73,7 +73,7 @@ func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error)
 		return nil, err
 	}
 	p := &producer{
-		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed+uint64(conn), c.Plain), keys: newKeys(c.Keys, c.KeySkew, c.Seed+uint64(conn)),
+		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed+uint64(conn), c.Plain), keys: draw.NewKeys(c.Keys, c.KeySkew, c.Seed+uint64(conn)),
 		builder: batch.NewBuilder(nil, c.frameBytes()), value: make([]byte, sizes.Max()),
 		requests: make([]request, c.Depth), free: make([]uint16, c.Depth), unsent: make([]uint16, 0, c.Depth),
 		nextTo: conn % len(lanes), groups: c.groups(),
@@ -191,7 +191,7 @@ const noKey = -1
 // choose says where the next frame goes and, if that depends on it, with which key.
 func (p *producer) choose() (ln *lane, key int64) {
 	if p.w.run.load.Spread == ByKey {
-		n := p.keys.draw()
+		n := p.keys.Next()
 		// Multiplied, so that neighbours do not go to neighbours.
 		return p.lanes[uint64(n*0x9e3779b1)*uint64(len(p.lanes))>>32], int64(n)
 	}
@@ -210,9 +210,9 @@ func (p *producer) fill(dst []byte, ln *lane, key int64, intended int64) []byte 
 	for range run.load.BatchMessages {
 		rec.Value = p.value[:p.sizes.Next()]
 		if key != noKey {
-			rec.Key = p.keys.bytes(uint32(key))
+			rec.Key = p.keys.Text(uint32(key))
 		} else if p.keys != nil {
-			rec.Key = p.keys.bytes(p.keys.draw())
+			rec.Key = p.keys.Text(p.keys.Next())
 		}
 		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.sent, time: intended})
 		if p.builder.Append(&rec) != nil {
@@ -283,10 +283,7 @@ func (p *producer) acknowledge(r *request, a *wire.ProduceResponse, now int64) {
 
 // refuse notes that a request's messages are not, or perhaps not, in the log.
 func (p *producer) refuse(r *request, code wire.Code, message string) {
-	ln := r.lane
-	s := span{r.first, r.first + uint64(r.count)}
-	at, _ := slices.BinarySearchFunc(ln.refused, s, func(a, b span) int { return int(a.first) - int(b.first) })
-	ln.refused = slices.Insert(ln.refused, at, s)
+	r.lane.refuse(span{r.first, r.first + uint64(r.count)})
 	p.w.refused(r.count, code, message)
 }
 

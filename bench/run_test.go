@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/draw"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -162,11 +163,11 @@ func TestBadLoadsAreRefused(t *testing.T) {
 		"batch":      {BatchMessages: -1},
 		"depth":      {Depth: MaxDepth + 1},
 		"size":       {Size: MinSize - 1},
-		"frame":      {Size: MaxSize, BatchMessages: 1000},
+		"frame":      {Size: draw.MaxSize, BatchMessages: 1000},
 		"burst":      {Burst: Burst{Messages: 10, Length: time.Second, Period: time.Millisecond}},
 		"duration":   {Duration: -1},
 		"sizes":      {Sizes: "512-50"},
-		"keys":       {Keys: MaxKeys + 1},
+		"keys":       {Keys: draw.MaxKeys + 1},
 		"no keys":    {Spread: ByKey},
 		"skew":       {Keys: 1, KeySkew: -1},
 		"plain":      {Plain: 1.5},

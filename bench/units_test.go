@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/draw"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
@@ -22,26 +23,6 @@ func shortenReadWait(t *testing.T) {
 	read, answer := readWait, answerWait
 	readWait, answerWait = 50*time.Millisecond, 50*time.Millisecond
 	t.Cleanup(func() { readWait, answerWait = read, answer })
-}
-
-func TestTheMixHasItsMeanAndBounds(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 99} {
-		s := MixedSizes(seed)
-		sum, least, most := 0, math.MaxInt, 0
-		const draws = 3 * sizeSteps
-		for range draws {
-			n := s.Next()
-			sum, least, most = sum+n, min(least, n), max(most, n)
-		}
-		mean := float64(sum) / draws
-		if math.Abs(mean-MixMean) > MixMean/100.0 || least != MixMin || most > MixMax || most < MixMax-8 || s.Max() != MixMax {
-			t.Errorf("seed %d: mean %.2f, from %d to %d", seed, mean, least, most)
-		}
-	}
-	a, b := MixedSizes(1), MixedSizes(2)
-	if slices.Equal(a.table, b.table) {
-		t.Error("two seeds give the same order")
-	}
 }
 
 func TestMessagesCarryTheirStampAndAnyChangeIsSeen(t *testing.T) {
@@ -274,8 +255,8 @@ func TestARoundWithoutAnyAnswerIsNotTheBest(t *testing.T) {
 }
 
 func TestBuildingAndCheckingMessagesAllocatesNothing(t *testing.T) {
-	n, sizes := newNoise(1, 0), MixedSizes(1)
-	value := make([]byte, MixMax)
+	n, sizes := newNoise(1, 0), draw.MixedSizes(1)
+	value := make([]byte, draw.MixMax)
 	buf := make([]byte, 64<<10)
 	builder := batch.NewBuilder(nil, len(buf))
 	lat := NewLatency()
@@ -368,55 +349,6 @@ func TestPoissonArrivalsAreTheSameEveryTimeAndHaveTheirRate(t *testing.T) {
 		if share := float64(longer) / groups; math.Abs(share-1/math.E) > 0.02 {
 			t.Errorf("connection %d: %.3f of the gaps are longer than the mean, want 1/e", conn, share)
 		}
-	}
-}
-
-func TestSizesAreReadFromText(t *testing.T) {
-	for text, want := range map[string]struct{ mean, low, high float64 }{
-		"":                             {MixMean, MixMin, MixMax},
-		"mix":                          {MixMean, MixMin, MixMax},
-		"180":                          {180, 180, 180},
-		"100-300":                      {200, 100, 300},
-		"lognormal:200:0.5:28-1000000": {200 * math.Exp(0.125), 28, 1000000},
-	} {
-		s, err := ParseSizes(text, 3)
-		if err != nil {
-			t.Errorf("%q: %v", text, err)
-			continue
-		}
-		if got := s.Mean(); math.Abs(got-want.mean) > want.mean/100 {
-			t.Errorf("%q: mean %.1f, want %.1f", text, got, want.mean)
-		}
-		for range sizeSteps {
-			if n := float64(s.Next()); n < want.low || n > want.high {
-				t.Fatalf("%q: %v is outside", text, n)
-			}
-		}
-	}
-	for _, bad := range []string{"x", "27", "300-100", "10-300", "1-2-3", "lognormal:1:1", "lognormal:0:1:50-60", "lognormal:NaN:1:50-60", "lognormal:1:Inf:50-60", "50-2000000"} {
-		if _, err := ParseSizes(bad, 1); !errors.Is(err, ErrConfig) {
-			t.Errorf("%q: error %v", bad, err)
-		}
-	}
-}
-
-func TestKeysHaveTheirNumberAndSkew(t *testing.T) {
-	count := func(skew float64) map[string]int {
-		k, seen := newKeys(50, skew, 1), map[string]int{}
-		for range keyDraws {
-			seen[string(k.bytes(k.draw()))]++
-		}
-		return seen
-	}
-	even, uneven := count(0), count(1)
-	if len(even) != 50 || len(uneven) > 50 {
-		t.Errorf("%d and %d keys, want 50", len(even), len(uneven))
-	}
-	if first := "00000000"; even[first] > 2*keyDraws/50 || uneven[first] < keyDraws/4 {
-		t.Errorf("the first key came %d times even, %d times uneven, of %d", even[first], uneven[first], keyDraws)
-	}
-	if newKeys(0, 0, 1) != nil {
-		t.Error("keys without keys")
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -111,6 +112,12 @@ type sentLane struct {
 	acked   int64
 	refused []span // answered with an error, or not at all; ascending
 	offsets uint64 // fold over acknowledged messages
+}
+
+// refuse notes messages that are not, or perhaps not, in the log.
+func (p *sentLane) refuse(s span) {
+	at, _ := slices.BinarySearchFunc(p.refused, s, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	p.refused = slices.Insert(p.refused, at, s)
 }
 
 // compare counts the faults of a lane when everything is read. What the broker

@@ -54,6 +54,7 @@ var Table = []Package{
 	{Path: "bench/budgets", Rank: 92},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
 	{Path: "bench/backlog", Rank: 89},
+	{Path: "bench/draw", Rank: 0},
 	{Path: "bench/machine", Rank: 89},
 	{Path: "tuning", Rank: 90},
 	{Path: "tuning/fixture", Rank: 87, Traits: TestSupport},

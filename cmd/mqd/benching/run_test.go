@@ -54,7 +54,7 @@ func TestBurstsAreReadFromTheCommandLine(t *testing.T) {
 }
 
 func TestAFileOfCasesIsReadAsFlagsAre(t *testing.T) {
-	loads, err := parseSpec([]byte(`
+	loads, err := ParseSpec([]byte(`
 version: 1
 all: {class: memory, duration: 2s, warmup: 500ms}
 cases:
@@ -85,7 +85,7 @@ func TestBadFilesOfCasesAreRefused(t *testing.T) {
 		"value": "version: 1\ncases: [{rate: fast}]", "list": "version: 1\ncases: [{spread: [one, key]}]", "top": "version: 1\nextra: 1\ncases: [{rate: 1}]",
 		"of the run": "version: 1\ncases: [{server: x}]", "two": "version: 1\ncases: [{rate: 1}]\n---\n{}", "class": "version: 1\nall: {class: x}\ncases: [{rate: 1}]",
 	} {
-		if _, err := parseSpec([]byte(text)); !errors.Is(err, errSpec) {
+		if _, err := ParseSpec([]byte(text)); !errors.Is(err, errSpec) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

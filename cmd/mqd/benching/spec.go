@@ -50,15 +50,16 @@ func (f *runFlags) cases(cmd *cobra.Command) ([]bench.Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	loads, err := parseSpec(text)
+	loads, err := ParseSpec(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.spec, err)
 	}
 	return loads, nil
 }
 
-// parseSpec reads a file of cases.
-func parseSpec(text []byte) ([]bench.Load, error) {
+// ParseSpec reads a file of cases, for programs that measure other brokers under the same
+// ones.
+func ParseSpec(text []byte) ([]bench.Load, error) {
 	var spec specFile
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)

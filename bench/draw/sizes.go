@@ -1,6 +1,9 @@
-package bench
+// Package draw gives the sizes and the keys of messages, one after another, from tables
+// that a seed decides: a draw costs a load.
+package draw
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -21,6 +24,9 @@ const (
 	MaxSize = 1 << 20
 )
 
+// ErrSizes: sizes that messages cannot have.
+var ErrSizes = errors.New("sizes of messages")
+
 // Sizes gives the sizes of messages, one after another, from a table: a draw
 // costs a load. Its zero value is not usable.
 type Sizes struct {
@@ -29,10 +35,10 @@ type Sizes struct {
 	max   int
 }
 
-// FixedSize gives messages of n bytes each.
-func FixedSize(n int) (*Sizes, error) {
-	if n < MinSize || n > MaxSize {
-		return nil, fmt.Errorf("%w: message size %d bytes, expected %d to %d", ErrConfig, n, MinSize, MaxSize)
+// FixedSize gives messages of n bytes each; the smallest that there may be has least.
+func FixedSize(n, least int) (*Sizes, error) {
+	if n < least || n > MaxSize {
+		return nil, fmt.Errorf("%w: %d bytes, expected %d to %d", ErrSizes, n, least, MaxSize)
 	}
 	return &Sizes{table: []uint32{uint32(n)}, max: n}, nil
 }
@@ -59,32 +65,32 @@ func MixedSizes(seed uint64) *Sizes {
 //	50-512                       evenly between two bounds
 //	lognormal:180:0.8:50-4096    median, sigma of the logarithm, bounds
 //
-// seed decides the order.
-func ParseSizes(text string, seed uint64) (*Sizes, error) {
+// The smallest message that there may be has least bytes; seed decides the order.
+func ParseSizes(text string, least int, seed uint64) (*Sizes, error) {
 	if text == "" || text == "mix" {
 		return MixedSizes(seed), nil
 	}
 	if n, err := strconv.Atoi(text); err == nil {
-		return FixedSize(n)
+		return FixedSize(n, least)
 	}
 	median, sigma, bounds := 0.0, 0.0, text
 	if rest, ok := strings.CutPrefix(text, "lognormal:"); ok {
 		parts := strings.Split(rest, ":")
 		if len(parts) != 3 {
-			return nil, badSizes(text)
+			return nil, badSizes(text, least)
 		}
 		var merr, serr error
 		median, merr = strconv.ParseFloat(parts[0], 64)
 		sigma, serr = strconv.ParseFloat(parts[1], 64)
 		if bounds = parts[2]; merr != nil || serr != nil || !(median > 0) || !(sigma > 0) || math.IsInf(median+sigma, 0) {
-			return nil, badSizes(text)
+			return nil, badSizes(text, least)
 		}
 	}
 	from, to, ok := strings.Cut(bounds, "-")
 	low, lerr := strconv.Atoi(from)
 	high, herr := strconv.Atoi(to)
-	if !ok || lerr != nil || herr != nil || low < MinSize || high < low || high > MaxSize {
-		return nil, badSizes(text)
+	if !ok || lerr != nil || herr != nil || low < least || high < low || high > MaxSize {
+		return nil, badSizes(text, least)
 	}
 	s := &Sizes{table: make([]uint32, sizeSteps), max: high}
 	for i := range s.table {
@@ -99,9 +105,9 @@ func ParseSizes(text string, seed uint64) (*Sizes, error) {
 	return s, nil
 }
 
-func badSizes(text string) error {
-	return fmt.Errorf("%w: sizes %q, expected mix, a number, a range as 50-512, or lognormal:MEDIAN:SIGMA:LOW-HIGH, in bytes from %d to %d",
-		ErrConfig, text, MinSize, MaxSize)
+func badSizes(text string, least int) error {
+	return fmt.Errorf("%w: %q, expected mix, a number, a range as 50-512, or lognormal:MEDIAN:SIGMA:LOW-HIGH, in bytes from %d to %d",
+		ErrSizes, text, least, MaxSize)
 }
 
 func (s *Sizes) shuffle(seed uint64) {

@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakePort keeps messages in memory and does a misdeed to the fifth.
+type fakePort struct {
+	do    misdeed
+	stall time.Duration
+
+	mu    sync.Mutex
+	more  *sync.Cond
+	sends int
+	parts [][][]byte
+	asked chan func()
+}
+
+func newFakePort(do misdeed) *fakePort {
+	p := &fakePort{do: do, asked: make(chan func(), MaxDepth)}
+	p.more = sync.NewCond(&p.mu)
+	return p
+}
+
+func (p *fakePort) Open(_ context.Context, _ string, partitions int) error {
+	p.parts = make([][][]byte, partitions)
+	go func() {
+		for answer := range p.asked {
+			answer()
+		}
+	}()
+	return nil
+}
+
+func (p *fakePort) Send(partition int32, key, value []byte, done func(int64, error)) {
+	p.asked <- func() {
+		p.mu.Lock()
+		p.sends++
+		do := p.do
+		if p.sends != 5 {
+			do = honest
+		}
+		stall := p.sends == 50
+		value := slices.Clone(value)
+		if do == corrupt {
+			value[len(value)-1] ^= 1
+		}
+		at := int64(len(p.parts[partition]))
+		if do != lose && do != refuse {
+			p.parts[partition] = append(p.parts[partition], value)
+		}
+		if do == duplicate {
+			p.parts[partition] = append(p.parts[partition], value)
+		}
+		p.more.Broadcast()
+		p.mu.Unlock()
+		if stall {
+			time.Sleep(p.stall)
+		}
+		switch do {
+		case refuse:
+			done(-1, errors.New("full"))
+		case misplace:
+			done(at+1, nil)
+		case keepSilent:
+		default:
+			done(at, nil)
+		}
+	}
+}
+
+func (p *fakePort) Read(ctx context.Context, each func(int32, int64, []byte)) error {
+	defer context.AfterFunc(ctx, p.wake)()
+	next := make([]int, len(p.parts))
+	for {
+		p.mu.Lock()
+		for !p.any(next) && ctx.Err() == nil {
+			p.more.Wait()
+		}
+		parts := slices.Clone(p.parts)
+		p.mu.Unlock()
+		if ctx.Err() != nil {
+			return nil
+		}
+		for i := range parts {
+			for ; next[i] < len(parts[i]); next[i]++ {
+				each(int32(i), int64(next[i]), parts[i][next[i]])
+			}
+		}
+	}
+}
+
+func (p *fakePort) any(next []int) bool {
+	for i := range p.parts {
+		if next[i] < len(p.parts[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *fakePort) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.more.Broadcast()
+}
+
+func (p *fakePort) Close(context.Context) error { close(p.asked); return nil }
+
+func runPort(t *testing.T, p *fakePort, load Load) *Result {
+	t.Helper()
+	load.Messages, load.Duration, load.Warmup, load.Durability = 600, time.Minute, -1, "fake"
+	res, err := RunPort(t.Context(), p, load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestAnHonestPortPassesUnderEveryLoad(t *testing.T) {
+	for name, load := range map[string]Load{
+		"closed":  {Depth: 4},
+		"groups":  {BatchMessages: 20, Partitions: 3, Depth: 60},
+		"open":    {Rate: 20_000, Partitions: 2},
+		"poisson": {Rate: 20_000, Poisson: true, BatchMessages: 3},
+		"bursts":  {Burst: Burst{Messages: 100, Length: time.Millisecond, Period: 5 * time.Millisecond}},
+		"after":   {Reading: After, Depth: 10},
+		"by key":  {Spread: ByKey, Keys: 50, Partitions: 4, Depth: 8},
+		"one":     {Spread: One, Keys: 50, Partitions: 4, Depth: 8, Sizes: "28-2000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := runPort(t, newFakePort(honest), load)
+			if res.Faults.Any() || res.Sent != 600 || res.Acked != 600 || res.Read != 600 || res.Ack.Count != 600 || res.Class != "fake" {
+				t.Errorf("class %q\n%s", res.Class, res.Text())
+			}
+			if load.Open() != (res.Late.Count == 600) || (load.Reading == Live) != (res.EndToEnd.Count == 600) {
+				t.Errorf("%d late, %d end to end", res.Late.Count, res.EndToEnd.Count)
+			}
+		})
+	}
+}
+
+func TestEachMisdeedOfAPortIsFound(t *testing.T) {
+	shortenReadWait(t)
+	for do, want := range map[misdeed]Faults{
+		lose: {Lost: 1}, duplicate: {Duplicated: 1}, corrupt: {Lost: 1, Corrupted: 1}, misplace: {Moved: 1}, refuse: {Refused: 1}, keepSilent: {Refused: 1},
+	} {
+		res := runPort(t, newFakePort(do), Load{Depth: 1000, Reading: After})
+		if res.Faults != want || res.Verdict != Failed {
+			t.Errorf("misdeed %d: %s, want %s", do, res.Faults, want)
+		}
+	}
+}
+
+func TestAPortThatStallsIsNotTheClient(t *testing.T) {
+	p := newFakePort(honest)
+	p.stall = 300 * time.Millisecond
+	res := runPort(t, p, Load{Rate: 4000, Depth: 8})
+	if res.Late.Count != res.Ack.Count || res.Late.Mean > res.Lag.Mean/2 {
+		t.Errorf("the port stalled, and the client is blamed:\n%s", res.Text())
+	}
+}
+
+func TestAPortHasOneGeneratorAndSaysWhatItGuarantees(t *testing.T) {
+	for _, load := range []Load{{}, {Durability: "x", Connections: 2}, {Durability: "x", Size: 1}} {
+		if _, err := RunPort(t.Context(), newFakePort(honest), load); !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: error %v", load, err)
+		}
+	}
+}
+
+func TestARunThroughAPortEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := newFakePort(honest)
+	go func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for p.sends < 10 {
+			p.more.Wait()
+		}
+		cancel()
+	}()
+	if _, err := RunPort(ctx, p, Load{Duration: time.Hour, Warmup: -1, Durability: "fake"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
