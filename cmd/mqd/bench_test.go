@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,6 +23,11 @@ const asProgram = "TEST_AS_MQD"
 func init() {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		// It would run all tests, and they would start it again.
+		fmt.Fprintln(os.Stderr, "the tests of mqd are no broker unless "+asProgram+" is set")
+		os.Exit(2)
 	}
 }
 
@@ -56,6 +63,7 @@ func TestBadFlagsOfBenchAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "--class", "sometimes"}, {"run", "--client", "spin"}, {"run", "--spread", "wide"}, {"run", "--read", "never"},
 		{"run", "--burst", "many"}, {"run", "--repeat", "0"}, {"run", "-o", "yaml"}, {"run", "--server", "127.0.0.1:1", "--", "--idle", "busy"},
+		{"run", "--codec", "zip"}, {"run", "--arrival", "never"}, {"run", "--sizes", "some"}, {"run", "--arrival", "poisson"}, {"max", "--keys", "-1"}, {"run", "--spec", "none.yaml"}, {"report"}, {"compare", "none"}, {"jitter", "--duration", "0s"},
 		{"disk", "--ops", "erase"}, {"disk", "--sizes", "big"}, {"disk", "--file-size", "none"}, {"net", "--client", "spin"},
 	} {
 		if _, err := runBench(t, args...); err == nil {
@@ -152,5 +160,71 @@ func TestBenchAllPutsEveryFigureBesideItsBudget(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
+
+func TestWhatBenchLeavesIsShownAndCompared(t *testing.T) {
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	t.Setenv(asProgram, "1")
+	dir := t.TempDir()
+	spec, result, again := filepath.Join(dir, "cases.yaml"), filepath.Join(dir, "result"), filepath.Join(dir, "again")
+	const cases = `{version: 1, all: {messages: 200, duration: 1m, warmup: 0s, client: block, depth: 4, class: memory}, cases: [{name: plain}, {name: packed, codec: lz4, compressible: 0.9}]}`
+	if err := os.WriteFile(spec, []byte(cases), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runBench(t, "run", "--dir", dir, "--spec", spec, "--repeat", "5", "--out", result, "--", "--journal-size", "8MiB"); err != nil || !strings.Contains(out, "durable 4 KiB write") {
+		t.Fatalf("error %v:\n%s", err, out)
+	}
+	for _, name := range []string{"result.json", "report.html", "series.csv", "case-2.ack.hgrm", "case-2.hlog"} {
+		if info, err := os.Stat(filepath.Join(result, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if out, err := runBench(t, "report", result, "--out", again); err != nil {
+		t.Fatalf("error %v:\n%s", err, out)
+	}
+	one, err := runBench(t, "report", result)
+	two, terr := runBench(t, "report", filepath.Join(again, "result.json"))
+	if err != nil || terr != nil || one != two || !strings.Contains(one, "packed: ") || !strings.Contains(one, "the broker used") {
+		t.Errorf("errors %v, %v:\n%s\nand again\n%s", err, terr, one, two)
+	}
+	if out, err := runBench(t, "compare", result); err != nil || !strings.Contains(out, "5 pairs of rounds") || !strings.Contains(out, "p99.9") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := runBench(t, "compare", result, again, "--at-most", "1000", "-o", "json"); err != nil || !strings.Contains(out, `"ratio": 1,`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if _, err := runBench(t, "compare", result, "--case-b", "3"); err == nil {
+		t.Error("a case that is not there was compared")
+	}
+}
+
+func TestBenchTriesRates(t *testing.T) {
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	t.Setenv(asProgram, "1")
+	flags := []string{"--dir", t.TempDir(), "--floors=false", "--duration", "100ms", "--warmup", "0s", "--client", "block", "-o", "json"}
+	for _, verb := range [][]string{{"sweep", "--rates", "1500,3000"}, {"max", "--from", "2000", "--resolution", "0.5"}} {
+		out, err := runBench(t, append(append(verb, flags...), "--", "--journal-size", "8MiB")...)
+		if err != nil {
+			t.Fatalf("%s: %v:\n%s", verb, err, out)
+		}
+		var d struct {
+			Verb  string
+			Cases []struct{}
+			Steps []struct{ Rate int64 }
+		}
+		if err := json.Unmarshal([]byte(out), &d); err != nil || d.Verb != verb[0] || len(d.Steps) == 0 || len(d.Steps) != len(d.Cases) || d.Steps[0].Rate < 1500 {
+			t.Errorf("%s: error %v, %+v", verb, err, d)
+		}
+	}
+	if _, err := runBench(t, "max", "--rate", "5"); err == nil {
+		t.Error("max took a rate")
+	}
+	if _, err := runBench(t, "sweep", "--partitions", "1,2"); err == nil {
+		t.Error("sweep took two loads")
 	}
 }

@@ -66,6 +66,11 @@ measured in turn, A B A B.`,
 			if err != nil {
 				return err
 			}
+			for _, l := range loads {
+				if err := l.Validate(); err != nil {
+					return err
+				}
+			}
 			return t.against(cmd, f, args, func(s *session) error {
 				cases, err := bench.Interleave(s.ctx, s.run, loads, f.repeat)
 				return errors.Join(err, s.take(cases))

@@ -43,6 +43,10 @@ func (t *tool) newSearch(cmd *cobra.Command, find func(s *session, load bench.Lo
 		if len(loads) != 1 {
 			return fmt.Errorf("the flags describe %d loads, expected one", len(loads))
 		}
+		loads[0].Rate = 1 // until the search sets it
+		if err := loads[0].Validate(); err != nil {
+			return err
+		}
 		return t.against(cmd, f, args, func(s *session) error {
 			t.line(s.out, fmt.Sprintf("%12s %12s %10s %10s %10s", "messages/s", "achieved", "p50", "p99", "p99.9"))
 			out, err := find(s, loads[0], o, func(step report.Step) {
