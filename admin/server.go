@@ -24,6 +24,9 @@ const (
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
+	// maxConns is the number of connections at a time. One more waits to be accepted; the
+	// idle ones end after idleTimeout, and those that dribble sooner.
+	maxConns = 64
 	// maxHeaderBytes bounds what is read before a request is refused.
 	maxHeaderBytes = 16 << 10
 )
@@ -63,7 +66,7 @@ func Listen(o Options) (*Server, error) {
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	go func() {
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(limit(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			o.Log.Error("admin HTTP has ended; health and metrics are not served any more", "error", err)
 		}
 	}()

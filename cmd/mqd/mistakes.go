@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,7 +108,9 @@ func unknownVerb(parent *cobra.Command, name string) error {
 	guess := "; see"
 	parent.SuggestionsMinimumDistance = len(name) / lettersPerTypo
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
-		guess = fmt.Sprintf("; did you mean %q? See", near[0])
+		// A letter is left out more often than one too many is written.
+		slices.SortStableFunc(near, func(a, b string) int { return len(b) - len(a) })
+		guess = fmt.Sprintf("; did you mean %q? See", cmp.Or(settings.Nearest(name, near), near[0]))
 	}
 	return fmt.Errorf("unknown command %q for %q%s: %s --help", name, parent.CommandPath(), guess, parent.CommandPath())
 }
