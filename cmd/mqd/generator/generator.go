@@ -1,5 +1,6 @@
 // Package generator has the verbs of mqd generate that write what others read: the unit
-// of systemd and the seccomp profile of containers.
+// of systemd, the seccomp profile of containers, alerts for Prometheus and a dashboard for
+// Grafana.
 package generator
 
 import (
@@ -22,7 +23,7 @@ var Seccomp string
 
 // New makes the verbs.
 func New() []*cobra.Command {
-	return []*cobra.Command{newUnit(), newSeccomp()}
+	return []*cobra.Command{newUnit(), newSeccomp(), newAlerts(), newDashboard()}
 }
 
 // printing makes a verb that writes a text.
