@@ -19,7 +19,7 @@ func caseOf(t *testing.T, ns float64, rounds int, seed uint64) *bench.Case {
 		n := int64(ns * (1 + 0.05*r.NormFloat64()))
 		c.Rounds = append(c.Rounds, bench.Round{P50: n, P90: 2 * n, P99: 3 * n, P999: 4 * n})
 	}
-	for range 50 {
+	for range 20 {
 		h := hdrhistogram.New(1, 6e10, 2)
 		for range 200 {
 			if err := h.RecordValue(int64(ns * (1 + r.ExpFloat64()))); err != nil {
@@ -42,7 +42,7 @@ func TestAComparisonFindsADifferenceAndNoneWhereThereIsNone(t *testing.T) {
 		together bool
 		from     string
 	}{
-		"pairs": {7, true, "7 pairs"}, "two runs": {7, false, "7 and 7 rounds"}, "intervals": {1, true, "50 and 50 intervals"},
+		"pairs": {7, true, "7 pairs"}, "two runs": {7, false, "7 and 7 rounds"}, "intervals": {1, true, "20 and 20 intervals"},
 	} {
 		base := caseOf(t, 100_000, m.rounds, 1)
 		slower, err := Compare(caseOf(t, 200_000, m.rounds, 2), base, m.together)
