@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -236,7 +237,7 @@ func TestClosingEndsWithoutABroker(t *testing.T) {
 	}
 	var users []*client.Client
 	for range 3 {
-		c := ph.dial(ctx, hooks, client.WithTimeout(200*time.Millisecond))
+		c := ph.dial(ctx, hooks)
 		if _, err := c.Consumer(client.Topics("t")); err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +266,7 @@ func TestClosingEndsWithoutABroker(t *testing.T) {
 	ph.end(false)
 	soon, over := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer over()
-	for i, closing := range []context.Context{context.Background(), ended, soon} {
+	for i, closing := range slices.Backward([]context.Context{context.Background(), ended, soon}) {
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() { _ = users[i].Close(closing) })
