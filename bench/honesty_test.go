@@ -11,19 +11,19 @@ import (
 const tries = 10
 
 func TestAnOpenLoopFindsAStallThatAClosedOneHides(t *testing.T) {
-	const stall, found = 50 * time.Millisecond, 20 * time.Millisecond
+	const stall, found = 500 * time.Millisecond, 200 * time.Millisecond // a busy machine takes tens
 	measure := func(load Load) *Result {
 		p := newSimPlatform()
 		b := startFake(t, p, honest)
 		b.stall = stall
-		load.Messages, load.Duration, load.Warmup, load.Client = 1000, time.Minute, -1, Block
+		load.Messages, load.Duration, load.Warmup, load.Client = 300, time.Minute, -1, Block
 		res, err := Run(context.Background(), p, Target{Addr: b.addr}, load)
 		if err != nil || res.Faults.Any() {
 			t.Fatalf("error %v: %s", err, res.Text())
 		}
 		return res
 	}
-	// 4,000 messages a second: 200 of the 1,000 are due while nothing is answered.
+	// 4,000 messages a second: 250 of the 300 are due while nothing is answered.
 	open := measure(Load{Rate: 4000})
 	if got := time.Duration(open.ack.At(95)); got < found {
 		t.Errorf("open loop: 95 of 100 are answered within %v of their time, though the broker stalled for %v", got, stall)
@@ -34,7 +34,7 @@ func TestAnOpenLoopFindsAStallThatAClosedOneHides(t *testing.T) {
 			t.Fatalf("closed loop: the longest wait is %v, the broker stalled for %v", time.Duration(closed.Ack.Max), stall)
 		}
 		if closed.Ack.P99 < int64(found) {
-			return // hidden: one message of a thousand has met it
+			return // hidden: one message of 300 has met it
 		}
 	}
 	t.Errorf("the closed loop shows the stall as well: then the test shows nothing")
@@ -62,7 +62,7 @@ func TestWhatTheBrokerHoldsUpIsNotBlamedOnTheClient(t *testing.T) {
 	blamed := func(load Load) *Result {
 		p := newSimPlatform()
 		b := startFake(t, p, honest)
-		b.stall = 300 * time.Millisecond
+		b.stall = 500 * time.Millisecond
 		load.Messages, load.Duration, load.Warmup, load.Client = 1000, time.Minute, -1, Block
 		res, err := Run(context.Background(), p, Target{Addr: b.addr}, load)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestWhatTheBrokerHoldsUpIsNotBlamedOnTheClient(t *testing.T) {
 		if res.Late.Count != res.Ack.Count {
 			t.Errorf("%d messages acknowledged, the client came to %d", res.Ack.Count, res.Late.Count)
 		}
-		// 8 are in flight when it stalls; 1,200 a connection are due until it is over.
+		// 8 are in flight when it stalls; all others are due until it is over.
 		if res.Late.Mean <= res.Lag.Mean/2 {
 			return nil
 		}
