@@ -76,7 +76,7 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	t.Setenv("MQD_CACHE__SIZE", "64MiB")
 	args := []string{"config", "print", "--with-source", "--cache-size", "16MiB", "--insecure"}
 	lines := []string{
-		"  # from: " + file + ":3\n  dir: /d\n",
+		"  # from: " + file + ":3:13\n  dir: /d\n",
 		"  # from: environment variable MQD_JOURNAL__SIZE\n  size: 32MiB\n",
 		"  # from: flag --cache-size\n  size: 16MiB\n",
 		"  # from: flag --insecure\n  insecure: true\n",
@@ -103,7 +103,7 @@ func TestProblemsOfEveryLayerAreErrorsOfTheVerb(t *testing.T) {
 	t.Setenv("MQD_JOURNAL__SISE", "1MiB")
 	for _, verb := range []string{"serve", "config print"} {
 		_, errs, status := execute(append(strings.Fields(verb), "--config", file)...)
-		want := "mqd: " + file + ":2: there is no setting \"net.lisen\"; did you mean \"net.listen\"?\n" +
+		want := "mqd: " + file + ":2:3: there is no setting \"net.lisen\"; did you mean \"net.listen\"?\n" +
 			"mqd: environment variable MQD_JOURNAL__SISE: there is no setting \"journal.sise\"; did you mean \"journal.size\"?\n"
 		if status != 1 || errs != want {
 			t.Errorf("%s: status %d\n%s\nwant %s", verb, status, errs, want)

@@ -156,12 +156,12 @@ func TestASummaryHasNoRateWithoutTime(t *testing.T) {
 	tl := newTally(cancelled)
 	tl.last = tl.began
 	tl.took(5)
-	if got, want := tl.report().String(), "1 messages, 5 B in 0.000 s"; got != want {
+	if got, want := tl.report().String(), "1 message, 5 B in 0.000 s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed, Queued: time.Microsecond})
 	tl.last = tl.began.Add(time.Second / 2)
-	if got, want := tl.report().String(), "1 messages, 5 B in 0.500 s (2 messages/s, 10 B/s); ack p50 1µs, p99 1µs, p99.9 1µs; class flushed"; got != want {
+	if got, want := tl.report().String(), "1 message, 5 B in 0.500 s (2 messages/s, 10 B/s); ack p50 1µs, p99 1µs, p99.9 1µs; class flushed"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
