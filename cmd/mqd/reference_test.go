@@ -146,7 +146,7 @@ func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 	clearEnv(t)
 	for line, want := range map[string]string{
 		"frobnicate":                                `mqd: unknown command "frobnicate" for "mqd"; see: mqd --help`,
-		"topc list":                                 `mqd: unknown command "topc" for "mqd"; did you mean "topic"? See: mqd --help`,
+		"topik list":                                `mqd: unknown command "topik" for "mqd"; did you mean "topic"? See: mqd --help`,
 		"topic lst":                                 `mqd: unknown command "lst" for "mqd topic"; did you mean "list"? See: mqd topic --help`,
 		"topic --server x lst":                      `mqd: unknown command "lst" for "mqd topic"; did you mean "list"? See: mqd topic --help`,
 		"config show":                               `mqd: unknown command "show" for "mqd config"; see: mqd config --help`,
