@@ -16,7 +16,7 @@ import (
 const maxAnswer = 128 << 20
 
 // Patience is how long a Conn waits for anything, a fetch's own wait apart.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Conn is a connection to a broker on which a test sees and sends every byte.
 // It is for one goroutine.
