@@ -94,7 +94,7 @@ func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Messa
 		b.readings.pinLimit = n.opts.PinnedBytes
 	}
 	n.restore(b)
-	b.retain = retain.New(l, st, n.inForce, n.opts.RetentionPause)
+	b.retain = retain.New(l, st, n.inForce, n.opts.RetentionPause, n.opts.DeleteOnFull)
 	if b.id == n.catalogShard() {
 		b.keeper = newKeeper(b)
 	}

@@ -131,6 +131,10 @@ type Config struct {
 	GroupLogBytes int64
 	// Groups bounds what the groups of each of those may take.
 	Groups group.Limits
+	// DeleteOnFull has topics with a retention limit lose their oldest segments before
+	// their time while the disk is full. Default: producers are refused until there is
+	// room.
+	DeleteOnFull bool
 	// ScrubRate is how much of what is stored is read in the background in a second, in
 	// bytes, all shards together, to find what has rotted; 0: nothing is.
 	ScrubRate int64

@@ -51,7 +51,7 @@ func (n *Node) brokerOptions() broker.Options {
 	o := broker.Options{
 		Dir: n.cfg.Dir, MaxBatch: n.cfg.MaxMessageBytes, Partitions: uint32(n.cfg.DefaultPartitions), Events: (*events)(n),
 		GroupPartitions: uint32(n.cfg.GroupPartitions), GroupLogBytes: n.cfg.GroupLogBytes, Groups: n.cfg.Groups,
-		RetentionPause: n.cfg.RetentionPause,
+		RetentionPause: n.cfg.RetentionPause, DeleteOnFull: n.cfg.DeleteOnFull,
 	}
 	if n.cfg.AutoCreate {
 		o.AutoCreate = broker.AutoCreateOn

@@ -78,6 +78,9 @@ type Node struct {
 	// GroupLogBytes is by how much the log of each of those partitions may grow before
 	// snapshots are written and it is cut. At least 64 KiB, default 8 MiB.
 	GroupLogBytes int64
+	// DeleteOnFull has topics with a retention limit lose their oldest segments before
+	// their time while the disk is full; else producers are refused until there is room.
+	DeleteOnFull bool
 	// Groups bounds what the groups of each of those partitions may take; its Record is
 	// set by MaxBatch.
 	Groups group.Limits

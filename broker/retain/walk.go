@@ -3,7 +3,7 @@
 // A [Walker] for each shard goes through its partitions, over and over, a few at a time by
 // a timer. It closes segments that have been open for too long, and moves the log starts of
 // partitions that have grown too large or too old; the engine removes whole segments then.
-// The newest segment always stays.
+// The newest segment always stays. See early for what a full disk may change.
 //
 // Age is told by when the broker has appended, on the clock of the store, which goes on
 // evenly whatever happens to that of the machine: neither the timestamps that producers
@@ -46,6 +46,7 @@ type Walker struct {
 	job    footers
 	op     aio.JobOp
 	busy   bool
+	early  early
 }
 
 // known is the append time of the newest batch of a segment.
@@ -53,8 +54,10 @@ type known struct{ base, newest int64 }
 
 // New makes a walker and begins. topics is asked for the catalog again and again; nil ends
 // the work. pause is the time between two passes: what is due goes so much later at most.
-func New(l *shard.Loop, st *engine.Store, topics func() *catalog.Image, pause time.Duration) *Walker {
+// early has the oldest segments go before their time while the disk is full.
+func New(l *shard.Loop, st *engine.Store, topics func() *catalog.Image, pause time.Duration, early bool) *Walker {
 	w := &Walker{store: st, loop: l, topics: topics, pause: pause, oldest: map[engine.Key]known{}}
+	w.early.allowed = early
 	w.timer.Owner = w
 	w.loop.Arm(&w.timer, w.loop.Now()+int64(pause))
 	return w
@@ -74,6 +77,9 @@ func (w *Walker) Fire(*shard.Timer, int64) {
 	if topics == nil || w.store.Failed() != nil {
 		return
 	}
+	if w.at == 0 {
+		w.early.begin(w.store.DiskFull(), w.loop.Now())
+	}
 	for n := 0; n < stepPartitions && w.at < w.store.Count(); n++ {
 		p := w.store.At(w.at)
 		w.at++
@@ -89,6 +95,10 @@ func (w *Walker) rest() {
 	pause := stepPause
 	if w.at >= w.store.Count() {
 		w.at, pause = 0, w.pause
+		w.early.end(w.store)
+		if w.early.allowed && w.store.DiskFull() {
+			pause = min(pause, earlyPause)
+		}
 		if len(w.oldest) > w.store.Count() { // of topics that have been deleted
 			clear(w.oldest)
 		}
@@ -113,7 +123,7 @@ func (w *Walker) look(p *engine.Partition, t *catalog.Topic) bool {
 	if len(segs) == 0 {
 		return false
 	}
-	if l.Age > 0 && !w.times(p, l, logs, segs) {
+	if (l.Age > 0 || w.early.now) && !w.times(p, l, logs, segs) {
 		return true
 	}
 	w.cut(p, l, segs)
@@ -144,9 +154,9 @@ func (w *Walker) full(p *engine.Partition) (logs []segment.Log, segs []retention
 }
 
 // times fills in when segments got their newest batches. It reports false when a helper has
-// to read that first: unless the oldest is known to be too young.
+// to read that first: unless the oldest is known and too young, or has no age to go at.
 func (w *Walker) times(p *engine.Partition, l retention.Limits, logs []segment.Log, segs []retention.Segment) bool {
-	if k := w.oldest[p.Key()]; k.newest > 0 && k.base == logs[0].ID.Base && w.store.Time()-k.newest < int64(l.Age) {
+	if k := w.oldest[p.Key()]; k.newest > 0 && k.base == logs[0].ID.Base && (l.Age <= 0 || w.store.Time()-k.newest < int64(l.Age)) {
 		segs[0].Newest = k.newest
 		return true
 	}
@@ -177,11 +187,14 @@ func (w *Walker) CompleteJob(*aio.JobOp) {
 	w.rest()
 }
 
-// cut moves the log start if the limits ask for it.
+// cut moves the log start if the limits ask for it. What stays may go all the same when
+// the disk is full.
 func (w *Walker) cut(p *engine.Partition, l retention.Limits, segs []retention.Segment) {
 	if start := l.Cut(segs, p.Bytes(), p.NewestAppendTime(), w.store.Time()); start > 0 {
 		w.store.Trim(p, start, nil)
+		return
 	}
+	w.early.offer(p.Key(), segs, p.NewestAppendTime())
 }
 
 // ignore does not wait for an index that is made: the next pass sees it.

@@ -39,6 +39,7 @@ type Options struct {
 	GroupPartitions, GroupMax, GroupOffsets              int
 	GroupRetention                                       time.Duration
 	GroupLogBytes                                        int64
+	OnFull                                               string
 	ScrubRate                                            int64
 	ScrubInterval                                        time.Duration
 	ShutdownTimeout                                      time.Duration
@@ -112,6 +113,8 @@ const (
 	IdleBlock    = "block"
 	IOURing      = "uring"
 	IOPortable   = "portable"
+	FullRefuse   = "refuse"
+	FullDelete   = "delete-oldest"
 	LogText      = "text"
 	LogJSON      = "json"
 )
@@ -219,6 +222,9 @@ func behindSettings(o *Options) []Setting {
 			Help: "most offsets committed by all groups together in each of groups.partitions, about 100 bytes each"},
 		{Name: "groups.log_bytes", Flag: "groups-log-bytes", Default: "8MiB", value: sizeValue{to: &o.GroupLogBytes, min: 64 * kib, max: 64 * gib},
 			Help: "by how much the log of each of groups.partitions may grow before it is replaced by snapshots"},
+
+		{Name: "retention.on_full", Flag: "retention-on-full", Default: FullRefuse, value: wordValue{&o.OnFull, []string{FullRefuse, FullDelete}},
+			Help: "on a full disk: refuse what producers send until there is room, or delete the oldest log files of topics with a retention limit before their time"},
 
 		{Name: "scrub.rate", Flag: "scrub-rate", Default: "8MiB", value: sizeValue{to: &o.ScrubRate, max: 1024 * gib},
 			Help: "how much of the full segments is read in the background in a second, to find what has rotted; 0 turns that off"},
