@@ -272,3 +272,42 @@ func FuzzConfigurationFile(f *testing.F) {
 		}
 	})
 }
+
+// C9 of the catalogue of cases: what looks like a number stays the text that it is, sizes
+// are read or refused by line and column, an unknown key is refused, and the environment
+// wins over the file.
+func TestC9ValuesAreTakenAsTheyAreWritten(t *testing.T) {
+	read := func(text string, more ...Layer) (*Config, error) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "mqd.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := FromFile(path)
+		if err != nil {
+			return nil, err
+		}
+		return Merge(append([]Layer{file}, more...)...)
+	}
+	for _, text := range []string{"4e2abc", "0K1abc", "8m4dwr", "4e2", "0x1f", "1_000", "0777", "12:30:45", "yes", "off"} {
+		if c, err := read("data:\n  dir: " + text + "\n"); err != nil || c.DataDir != text {
+			t.Errorf("data.dir %s: %+v, %v", text, c, err)
+		}
+	}
+	for _, text := range []string{"4Mb", "1.5GiB", "1e6", "4_096", "0x100000"} {
+		_, err := read("cache:\n  size: " + text + "\n")
+		if err == nil || !strings.Contains(err.Error(), `mqd.yaml:2:9: cache.size is "`+text+`", expected a size`) {
+			t.Errorf("cache.size %s: %v", text, err)
+		}
+	}
+	if _, err := read("cache:\n  sise: 16MiB\n"); err == nil || !strings.Contains(err.Error(), `mqd.yaml:2:3: there is no setting "cache.sise"`) {
+		t.Errorf("an unknown key: %v", err)
+	}
+	env, err := FromEnv([]string{"MQD_CACHE__SIZE=32MiB", "MQD_DATA__DIR=8m4dwr"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := read("cache:\n  size: 16MiB\ndata:\n  dir: here\n", env); err != nil || c.CacheSize != 32<<20 || c.DataDir != "8m4dwr" {
+		t.Errorf("with an environment: %+v, %v", c, err)
+	}
+}
