@@ -23,13 +23,15 @@ type view struct {
 	condition node.Condition
 	figures   *node.Figures // nil while no node serves
 	topics    []node.TopicFigures
+	groups    []node.GroupFigures
+	ungrouped int // groups, and partitions of groups, that are left out
 	runtime   *goRuntime
 }
 
 // metrics serves all metrics.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) { s.expose(w, r, false) }
 
-// publicMetrics serves those whose number does not grow with topics and partitions.
+// publicMetrics serves those whose number does not grow with topics, partitions and groups.
 func (s *Server) publicMetrics(w http.ResponseWriter, r *http.Request) { s.expose(w, r, true) }
 
 func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
@@ -42,6 +44,7 @@ func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
 		v.figures = c.Node.Figures(r.Context())
 		if !public {
 			v.topics = c.Node.TopicFigures(r.Context(), maxPartitions)
+			v.groups, v.ungrouped = c.Node.GroupFigures(r.Context(), maxGroupRows)
 		}
 	}
 	var out bytes.Buffer
@@ -63,7 +66,8 @@ func families() []family {
 	}
 	all = append(all, ofLabelledShards()...)
 	all = append(all, stageSeconds())
-	return append(all, ofPartitions()...)
+	all = append(all, ofPartitions()...)
+	return append(all, ofGroups()...)
 }
 
 // value makes a family of one sample.

@@ -19,8 +19,9 @@ func TestTheReferenceOfMetricsIsThatOfTheTable(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Metrics\n\n<!-- Written by go test ./admin -update; do not edit. -->\n\n" +
 		"What `" + PathMetrics + "` of the admin HTTP serves, in Prometheus' text format. Those with the labels\n" +
-		"topic and partition are not served at `" + PathPublicMetrics + "`, where the number of series is\n" +
-		"bounded; they cover the first 4096 partitions by the names of their topics. Counters begin\n" +
+		"topic and partition, or group, are not served at `" + PathPublicMetrics + "`, where the number of\n" +
+		"series is bounded; they cover the first 4096 partitions by the names of their topics, and\n" +
+		"4096 groups and partitions of groups by the names of groups. Counters begin\n" +
 		"at 0 with a start, and with a reopening. A metric that is not known at the moment, as of a\n" +
 		"shard that does not answer, is missing.\n\n" +
 		"| metric | kind | labels | what it is |\n|---|---|---|---|\n")

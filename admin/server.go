@@ -90,6 +90,7 @@ const (
 	PathShards        = "/v1/shards"
 	PathTopics        = "/v1/topics"
 	PathStages        = "/v1/stages"
+	PathGroups        = "/v1/groups"
 	PathReopen        = "/v1/reopen"
 	pathProfiles      = "/debug/pprof/"
 )
@@ -106,6 +107,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+PathShards, s.asking(s.shards))
 	mux.HandleFunc("GET "+PathTopics, s.asking(s.topics))
 	mux.HandleFunc("GET "+PathStages, s.asking(s.stages))
+	mux.HandleFunc("GET "+PathGroups, s.asking(s.groups))
 	mux.HandleFunc("POST "+PathReopen, s.reopen)
 	if s.opts.Profiles {
 		mux.HandleFunc(pathProfiles, endless(pprof.Index))
@@ -152,7 +154,7 @@ func (s *Server) asking(h http.HandlerFunc) http.HandlerFunc {
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "mqd %s\n\n", s.opts.Version)
-	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics} {
+	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups} {
 		fmt.Fprintln(w, path)
 	}
 	fmt.Fprintf(w, "%s (POST)\n", PathReopen)
