@@ -30,5 +30,8 @@
 //   - Messages of one producer stand in the order in which it sent them.
 //   - Offsets are dense. Gaps may be only where an end of a life may have taken
 //     messages, and the broker must have said so to whoever read on.
-//   - The end of a partition never goes back.
+//   - The end of a partition never goes back, and neither does its start.
+//   - The start moves up only when somebody has asked for that, over messages that were
+//     appended long enough ago by the broker's time, or when enough is left.
+//   - The broker's times of appends never fall from one offset to a higher one.
 package history

@@ -16,6 +16,9 @@ func NewOffsets() *Offsets { return &Offsets{acked: -1, asked: -1} }
 // Asked notes that a commit was sent.
 func (o *Offsets) Asked(next int64) { o.asked = max(o.asked, next) }
 
+// Most is the highest that was asked for, -1 for nothing.
+func (o *Offsets) Most() int64 { return o.asked }
+
 // Acked notes that committed was told to be what is committed, and that it is durable.
 func (o *Offsets) Acked(committed int64) {
 	if committed > o.asked {

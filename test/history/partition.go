@@ -42,6 +42,7 @@ type Partition struct {
 	log        pages
 	moved      map[Message]bool // sent again after an end of a life had taken them
 	end        int64            // nothing known lies at or above it
+	start      start
 	scans      uint32
 	counts     Counts
 	violations []Violation
@@ -61,6 +62,9 @@ type Counts struct {
 	Gaps int
 	// Read counts messages in readings and by consumers.
 	Read int
+	// Aged, Outgrown and Deleted count how often the log start moved for a reason: its
+	// messages were old, there was more than was to be kept, somebody had asked for it.
+	Aged, Outgrown, Deleted int
 }
 
 // Add adds o to c.
@@ -73,6 +77,9 @@ func (c *Counts) Add(o Counts) {
 	c.Taken += o.Taken
 	c.Gaps += o.Gaps
 	c.Read += o.Read
+	c.Aged += o.Aged
+	c.Outgrown += o.Outgrown
+	c.Deleted += o.Deleted
 }
 
 // outcome is what became of a message.
@@ -99,7 +106,7 @@ const nowhere = -1
 func New(stream uint32, class Class) *Partition {
 	return &Partition{
 		stream: stream, class: class, weakest: class, ends: []end{stopped}, senders: map[uint32]*sender{}, log: pages{},
-		moved: map[Message]bool{},
+		moved: map[Message]bool{}, start: start{bytes: -1},
 	}
 }
 
@@ -243,8 +250,8 @@ func (p *Partition) End() int64 { return p.end }
 // Bounds says what the broker gave as the start and the end of what can be read,
 // when least was known.
 func (p *Partition) Bounds(least, start, end int64) {
-	if start != 0 {
-		p.violate(Lost, "the log starts at %d, and nothing was ever deleted", start)
+	if start > p.start.at {
+		p.violate(Lost, "the log starts at %d, and nothing was deleted above %d", start, p.start.at)
 	}
 	if end < least {
 		p.violate(WentBack, "the end is %d, and was %d", end, least)

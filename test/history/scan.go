@@ -10,6 +10,7 @@ type Scan struct {
 	least  int64 // known when the reading began
 	end    int64
 	next   int64
+	start  int64 // what is below is not looked for
 	gaps   int
 	order  order
 	// The life in which the newest acknowledged message before the reading's position
@@ -38,11 +39,18 @@ func (o order) follows(m Message) bool {
 func (p *Partition) Scan(least, start, end int64) *Scan {
 	p.Bounds(least, start, end)
 	p.scans++
-	return &Scan{p: p, number: p.scans, life: p.life(), least: least, end: end, next: start, order: order{}}
+	return &Scan{p: p, number: p.scans, life: p.life(), least: least, end: end, next: start, start: start, order: order{}}
 }
 
 // Next is the offset that is to be read next.
 func (s *Scan) Next() int64 { return s.next }
+
+// Trimmed says that the log has got another start meanwhile, which was judged already; see
+// [Partition.Started]. The reading goes on there.
+func (s *Scan) Trimmed(start int64) {
+	s.start, s.next = max(s.start, start), max(s.next, min(start, s.end))
+	s.gap = span{}
+}
 
 // Skip says that the broker told: there is nothing from offset from up to to.
 func (s *Scan) Skip(from, to int64) {
@@ -123,6 +131,9 @@ func (s *Scan) Done() {
 	p.counts.Gaps = s.gaps
 	taken := map[uint32]int64{} // the first message taken, by life
 	p.log.below(max(s.end, s.least), func(offset int64, e *entry) {
+		if offset < s.start {
+			return
+		}
 		if e.scan == s.number {
 			s.found(offset, e, taken)
 		} else if e.flags&isTaken == 0 {
@@ -181,6 +192,10 @@ func (p *Partition) Tail(from int64) *Tail { return &Tail{p, from, order{}} }
 
 // Next is the offset behind the newest one that the consumer got.
 func (t *Tail) Next() int64 { return t.next }
+
+// Trimmed says that the log has got another start, which was judged already, and that the
+// consumer goes on there if it had not come so far.
+func (t *Tail) Trimmed(start int64) { t.next = max(t.next, start) }
 
 // Record is a message that the consumer got. What it got of a flushed or written
 // partition has to stay, and nothing may be passed over.

@@ -26,13 +26,19 @@ const (
 	WentBack
 	// CameBack: a message that was gone is there again.
 	CameBack
+	// Expired: messages are gone that were neither old enough nor too many, and nobody
+	// had asked for it.
+	Expired
+	// Disordered: the broker's time of an append is before that of an earlier one.
+	Disordered
 	// Misused: the history itself makes no sense.
 	Misused
 )
 
 var kindNames = map[Kind]string{
 	Lost: "lost", Changed: "changed", Invented: "invented", Duplicated: "duplicated", TwoContents: "two contents",
-	Reordered: "reordered", Gap: "gap", WentBack: "went back", CameBack: "came back", Misused: "misused",
+	Reordered: "reordered", Gap: "gap", WentBack: "went back", CameBack: "came back",
+	Expired: "expired", Disordered: "disordered", Misused: "misused",
 }
 
 // String is the kind in words.

@@ -37,8 +37,12 @@ func (a *admin) act(now int64) {
 		a.create()
 	case n < 3:
 		a.alter(list[a.r.rng.IntN(len(list))])
+	case n == 3 && a.r.rng.IntN(4) == 0:
+		a.age(list[a.r.rng.IntN(len(list))])
 	case n < 4 && len(list) > 1 && a.r.rng.IntN(2) == 0:
 		a.delete(list[a.r.rng.IntN(len(list))])
+	case n == 4:
+		a.trim(list[a.r.rng.IntN(len(list))])
 	case n < 7:
 		a.bounds(list[a.r.rng.IntN(len(list))])
 	default:
@@ -80,11 +84,9 @@ func (a *admin) create() {
 	if r.rng.IntN(2) == 0 {
 		class = history.Flushed
 	}
-	configs := []wire.Config{
-		{Key: "durability", Value: class.String()},
-		{Key: "segment.bytes", Value: fmt.Sprint([]int{16 << 10, 40 << 10, 256 << 10}[r.rng.IntN(3)])},
-		{Key: "index.interval.bytes", Value: fmt.Sprint([]int{256, 4096}[r.rng.IntN(2)])},
-	}
+	keeps := r.drawKeeping([]int64{16 << 10, 40 << 10, 256 << 10}[r.rng.IntN(3)])
+	configs := append(keeps.settings(), wire.Config{Key: "durability", Value: class.String()},
+		wire.Config{Key: "index.interval.bytes", Value: fmt.Sprint([]int{256, 4096}[r.rng.IntN(2)])})
 	req := wire.TopicCreateRequest{Name: name, Partitions: uint32(partitions), Configs: configs}
 	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicCreateRequest(dst, corr, req) },
 		func(_ wire.Header, body []byte) {
@@ -101,7 +103,7 @@ func (a *admin) create() {
 				r.maybe[name] = true
 			default:
 				delete(r.maybe, name)
-				r.newTopic(name, c.ID, class, partitions)
+				r.newTopic(name, c.ID, class, partitions, keeps)
 				r.cover(sawCreate)
 			}
 		}, func() { r.maybe[name] = true })
@@ -185,6 +187,10 @@ func (a *admin) bounds(tp *topic) {
 
 func (a *admin) describe(tp *topic) {
 	r := a.r
+	least := make([]int64, len(tp.parts))
+	for i, p := range tp.parts {
+		least[i] = p.p.Start()
+	}
 	a.ask(func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicDescribeRequest(dst, corr, wire.TopicDescribeRequest{Name: tp.name})
 	}, func(_ wire.Header, body []byte) {
@@ -196,13 +202,13 @@ func (a *admin) describe(tp *topic) {
 		case d.Code != wire.CodeNone:
 			r.failf("describe %s: %v %s", tp.name, d.Code, d.Message)
 		default:
-			r.described(tp, &d)
+			r.described(tp, &d, least)
 		}
 	}, nil)
 }
 
 // described holds what the broker tells of a topic against what is known.
-func (r *run) described(tp *topic, d *wire.TopicDescribeResponse) {
+func (r *run) described(tp *topic, d *wire.TopicDescribeResponse, least []int64) {
 	if d.ID != tp.id || len(d.Partitions) != len(tp.parts) {
 		r.failf("topic %s has id %v and %d partitions, expected %v and %d", tp.name, d.ID, len(d.Partitions), tp.id, len(tp.parts))
 	}
@@ -210,6 +216,6 @@ func (r *run) described(tp *topic, d *wire.TopicDescribeResponse) {
 		r.failf("topic %s has class %v, expected %v", tp.name, d.Class, tp.class)
 	}
 	for i, p := range d.Partitions {
-		r.saw(tp.parts[i], p.LogStart, p.Durable, p.End)
+		r.saw(tp.parts[i], least[i], p.LogStart, p.Durable, p.End)
 	}
 }

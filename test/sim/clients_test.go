@@ -103,10 +103,12 @@ func (p *producer) produce(to *part) {
 		codec = batch.CodecLz4
 	}
 	p.batch = b.Finish(codec)
+	to.p.SentBytes(len(p.batch))
+	r.largest = max(r.largest, len(p.batch))
 	req := wire.ProduceRequest{Topic: to.topic.id, Partition: to.n, Batch: p.batch}
 	r.op(opProduce)
 	p.inFlight++
-	s := sentBatch{to: to, first: history.Message{Stream: to.stream, Producer: p.number, Seq: first}, n: n, changes: to.topic.changes}
+	s := sentBatch{to: to, first: history.Message{Stream: to.stream, Producer: p.number, Seq: first}, n: n, bytes: len(p.batch), changes: to.topic.changes}
 	s.certain = to.topic.altered == certain
 	p.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendProduceRequest(dst, corr, &req) },
 		func(h wire.Header, body []byte, lost bool) {
@@ -120,6 +122,7 @@ type sentBatch struct {
 	to      *part
 	first   history.Message
 	n       int
+	bytes   int
 	changes int  // of the topic's class when it was sent
 	certain bool // what its class was then
 }
@@ -154,6 +157,7 @@ func (p *producer) outcome(s *sentBatch, h wire.Header, body []byte, lost bool) 
 	default:
 		r.acked += s.n
 		each(func(m history.Message, i int64) { to.p.AckedAs(m, a.BaseOffset+i, history.Class(a.Class)) })
+		to.p.Appended(a.BaseOffset, s.n, s.bytes, a.AppendTime, r.clockNow(), history.Class(a.Class))
 		if s.certain && s.changes == to.topic.changes && a.Class < wire.Class(to.topic.class) {
 			r.failf("%v: acknowledged as %v, the class is %v", to, a.Class, to.topic.class)
 		}
@@ -210,7 +214,7 @@ func (c *consumer) fetch(p *part) {
 	}
 	r.op(opFetch)
 	p.fetching = true
-	life := r.lives
+	life, least := r.lives, p.p.Start()
 	c.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendFetchRequest(dst, corr, &req) },
 		func(h wire.Header, body []byte, lost bool) {
 			p.fetching = false
@@ -225,15 +229,22 @@ func (c *consumer) fetch(p *part) {
 			if err != nil {
 				r.failf("fetch: %v", err)
 			}
-			c.fetched(p, &req, &f)
+			c.fetched(p, &req, &f, least)
 		})
 }
 
-func (c *consumer) fetched(p *part, req *wire.FetchRequest, f *wire.FetchResponse) {
+func (c *consumer) fetched(p *part, req *wire.FetchRequest, f *wire.FetchResponse, least int64) {
 	r := c.r
 	if f.Code != wire.CodeNone {
 		if f.Code == wire.CodeCorrupt && r.fault.kind == sawReadFailed {
 			return // what cannot be read counts as damaged
+		}
+		if f.Code == wire.CodeOffsetOutOfRange && req.Offset < f.LogStart {
+			r.cover(sawBelowStart)
+			r.saw(p, least, f.LogStart, f.Durable, f.End)
+			p.tail.Trimmed(f.LogStart)
+			p.next = max(p.next, f.LogStart)
+			return
 		}
 		if f.Code == wire.CodeOffsetOutOfRange || f.Code == wire.CodeCorrupt {
 			r.failf("%v: fetch at %d: %v, valid %d to %d", p, req.Offset, f.Code, f.LogStart, f.Durable)
@@ -241,7 +252,7 @@ func (c *consumer) fetched(p *part, req *wire.FetchRequest, f *wire.FetchRespons
 		r.refused(f.Code, "")
 		return
 	}
-	r.saw(p, f.LogStart, f.Durable, f.End)
+	r.saw(p, least, f.LogStart, f.Durable, f.End)
 	if f.Durable < p.durable {
 		r.failf("%v: durable %d after %d", p, f.Durable, p.durable)
 	}

@@ -56,7 +56,18 @@ const (
 	sawTaken         state = "messages taken by an end of a life"
 	sawCommit        state = "group committed"
 	sawBackwards     state = "commit of a group that would have gone back refused"
+	sawRaised        state = "commit of a group raised to the log start"
 	sawClockJump     state = "clock jumped"
+	sawClockBack     state = "clock set back by an hour"
+	sawClockAhead    state = "clock set ahead by ten years"
+	sawAged          state = "log start moved past what was old"
+	sawAgedAfterJump state = "the same behind a jump of the clock"
+	sawOutgrown      state = "log start moved past what was too much"
+	sawTrim          state = "records deleted"
+	sawShorterLife   state = "retention changed at run time"
+	sawExpired       state = "last records waited for until they were too old"
+	sawBelowStart    state = "fetch below the log start"
+	sawTrimmedRead   state = "log cut off in front of who reads it"
 	sawReadOnly      state = "filesystem read-only until the next restart"
 	sawRot           state = "byte damaged"
 	sawRotTold       state = "damage told of"
@@ -68,7 +79,8 @@ var states = []state{
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
 	sawSeal, sawColdRead, sawScrub, sawRepeated, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
-	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawCommit, sawBackwards, sawClockJump, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
+	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawCommit, sawBackwards, sawRaised, sawClockJump,
+	sawClockBack, sawClockAhead, sawAged, sawAgedAfterJump, sawOutgrown, sawTrim, sawShorterLife, sawExpired, sawBelowStart, sawTrimmedRead, sawReadOnly, sawRot, sawRotTold, sawRotRefused,
 }
 
 // table counts runs by the states that they reached, and operations by kind.

@@ -15,6 +15,9 @@ type fault struct {
 	until int64 // and has room again at this; 0: it is not full
 	// filled: the disk has been full in this life.
 	filled bool
+	// The clock of the machine jumps at a time, and perhaps back when the life is over.
+	jumpAt int64
+	jump   time.Duration
 }
 
 const plenty = int64(1) << 40
@@ -28,7 +31,7 @@ func (f *fault) draw(r *run) {
 		r.note("fault: %s, after %d", kind, rule.Skip)
 	}
 	journal := sim.Filter{Ops: sim.Writes, Path: "journal*"}
-	draw := r.rng.IntN(24)
+	draw := r.rng.IntN(28)
 	if *always >= 0 {
 		draw = *always
 	}
@@ -41,6 +44,8 @@ func (f *fault) draw(r *run) {
 		inject(sawReadFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: "*.log"}, Times: 1 + r.rng.IntN(5)})
 	case 3:
 		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: []sim.Ops{sim.Writes, sim.Flushes}[r.rng.IntN(2)], Path: "*.log"}})
+	case 12, 13: // the filesystem may turn read-only by it
+		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Flushes, Path: "*.log"}})
 	case 4, 5:
 		inject(sawShortWrite, sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "[j0]*"}, Effect: sim.Shorten, Bytes: 512, Times: 1 + r.rng.IntN(5)})
 	case 6, 7:
@@ -49,7 +54,11 @@ func (f *fault) draw(r *run) {
 		f.kind, f.since = sawNoSpace, r.w.Now()+r.rng.Int64N(int64(20*time.Millisecond))
 	case 10:
 		r.cover(sawClockJump)
-		r.w.JumpWall(time.Duration(r.rng.Int64N(int64(2*time.Hour))) - time.Hour)
+		r.jump(time.Duration(r.rng.Int64N(int64(2*anHour))) - anHour)
+	case 24, 25:
+		f.jumpAt, f.jump = r.w.Now()+r.rng.Int64N(int64(50*time.Millisecond)), -anHour
+	case 26, 27:
+		f.jumpAt, f.jump = r.w.Now()+r.rng.Int64N(int64(50*time.Millisecond)), aDecade
 	}
 	if f.kind != "" {
 		r.faults++
@@ -59,6 +68,11 @@ func (f *fault) draw(r *run) {
 
 // tend lets a disk fill up, and empties it again.
 func (f *fault) tend(r *run) {
+	if f.jumpAt > 0 && r.w.Now() >= f.jumpAt {
+		f.jumpAt = 0
+		r.jump(f.jump)
+		r.cover(map[time.Duration]state{-anHour: sawClockBack, aDecade: sawClockAhead}[f.jump])
+	}
 	if f.kind != sawNoSpace || f.since == 0 {
 		return
 	}
@@ -109,5 +123,9 @@ func (f *fault) end(r *run) {
 	if f.at != nil {
 		f.at.End()
 	}
+	if f.jump != 0 && f.jumpAt == 0 && r.rng.IntN(2) == 0 {
+		r.jump(-f.jump) // it is set right before the next start
+	}
+	f.jump, f.jumpAt = 0, 0
 	f.free(r)
 }

@@ -101,7 +101,12 @@ func (r *run) outcomeOf(group int, p *part, e wire.CommittedEntry) {
 	case wire.CodeNone:
 		o.Acked(e.Committed)
 		r.cover(sawCommit)
+	case wire.CodeOffsetRaised:
+		r.raised(p, o, e.Committed)
+		o.Acked(e.Committed)
+		r.cover(sawRaised)
 	case wire.CodeOffsetBackwards:
+		r.raised(p, o, e.Committed)
 		o.Read(o.Mark(), e.Committed)
 		r.cover(sawBackwards)
 	case wire.CodeInvalidGroup:
@@ -156,10 +161,23 @@ func (r *run) toldOffsets(group int, parts []*part, marks []int64, body []byte) 
 	}
 	for i, p := range parts {
 		if !p.topic.going {
+			r.raised(p, r.offsets(group, p), a.Offsets[i].Next)
 			r.offsets(group, p).Read(marks[i], a.Offsets[i].Next)
 			r.judgeGroup(group, p)
 		}
 	}
+}
+
+// raised notes a committed offset that nobody has asked for: it can only be the start of the
+// log, to which a commit below it is raised.
+func (r *run) raised(p *part, o *history.Offsets, committed int64) {
+	if committed <= o.Most() {
+		return
+	}
+	if !p.topic.going {
+		r.startsAt(p, 0, committed)
+	}
+	o.Asked(committed)
 }
 
 // refusedGroup is refused, for what only groups answer.

@@ -41,7 +41,10 @@ type sequence struct {
 // unacked is a batch without an acknowledgement.
 type unacked struct {
 	sentBatch
-	bytes []byte
+	data  []byte
+	time  int64 // of its append, by the acknowledgement
+	life  int   // in which it was made
+	acked int   // in which it was acknowledged
 	place int64 // offset that an acknowledgement has named, noID before
 }
 
@@ -155,7 +158,7 @@ func (p *retrier) produce(to *part) {
 		return
 	}
 	first := history.Message{Stream: to.stream, Producer: p.number, Seq: s.next}
-	u := &unacked{place: noID, sentBatch: sentBatch{to: to, first: first, n: 1 + r.rng.IntN(4), changes: to.topic.changes}}
+	u := &unacked{place: noID, life: r.lives, sentBatch: sentBatch{to: to, first: first, n: 1 + r.rng.IntN(4), changes: to.topic.changes}}
 	u.certain = to.topic.altered == certain
 	b := p.builder
 	b.Reset(p.mem[:0])
@@ -170,7 +173,10 @@ func (p *retrier) produce(to *part) {
 	})
 	s.next += uint32(u.n)
 	p.mem = b.Finish(batch.CodecNone)
-	u.bytes = bytes.Clone(p.mem)
+	u.data = bytes.Clone(p.mem)
+	u.bytes = len(u.data)
+	to.p.SentBytes(u.bytes)
+	r.largest = max(r.largest, u.bytes)
 	s.queue = append(s.queue, u)
 	p.resume(s)
 	if r.rng.IntN(4) == 0 && p.link.stage == ready {
@@ -180,7 +186,7 @@ func (p *retrier) produce(to *part) {
 
 // transmit sends a batch.
 func (p *retrier) transmit(s *sequence, u *unacked) {
-	req := wire.ProduceRequest{Topic: u.to.topic.id, Partition: u.to.n, Batch: u.bytes}
+	req := wire.ProduceRequest{Topic: u.to.topic.id, Partition: u.to.n, Batch: u.data}
 	p.r.op(opProduce)
 	s.inFlight++
 	p.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendProduceRequest(dst, corr, &req) },
@@ -228,9 +234,15 @@ func (p *retrier) acked(s *sequence, u *unacked, a *wire.ProduceResponse) {
 		if u.place != a.BaseOffset {
 			r.failf("%v: a batch was acknowledged at %d, and again at %d", s.to, u.place, a.BaseOffset)
 		}
+		if u.acked == r.lives && u.time != a.AppendTime {
+			r.failf("%v: the batch at %d was appended at %d, and again at %d", s.to, u.place, u.time, a.AppendTime)
+		}
 		return
 	}
-	u.place = a.BaseOffset
+	u.place, u.time, u.acked = a.BaseOffset, a.AppendTime, r.lives
+	if u.life == r.lives { // behind a start the time is that of the round in the journal
+		s.to.p.Appended(a.BaseOffset, u.n, u.bytes, a.AppendTime, r.clockNow(), history.Class(a.Class))
+	}
 	r.acked += u.n
 	u.each(func(m history.Message, i int64) { s.to.p.AckedAs(m, a.BaseOffset+i, history.Class(a.Class)) })
 	i := slices.Index(s.queue, u)

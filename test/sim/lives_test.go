@@ -40,6 +40,7 @@ func (r *run) start(p *platform) {
 		r.starts++
 		r.attempts++
 		r.log = nil
+		r.setClock()
 		r.note("start with %d shards, to be cut off after %d steps (power cut: %v)", r.cfg.Shards, f.Steps, f.PowerCut)
 		n, err := node.StartManual(r.cfg, p)
 		switch blown := r.w.Blown(); {
@@ -65,6 +66,7 @@ func (r *run) start(p *platform) {
 	r.starts++
 	r.attempts++
 	r.log = nil
+	r.setClock()
 	r.note("start with %d shards", r.cfg.Shards)
 	n, err := node.StartManual(r.cfg, p)
 	if errors.Is(err, syscall.EROFS) && r.broken {
@@ -104,9 +106,11 @@ func (r *run) started(n *node.Manual) {
 		}
 	}
 	r.torn()
-	if r.orderly && r.attempts == 1 && (st.Replayed > 0 || st.Gaps > 0 || st.TornTails > 0) {
+	// A torn tail stays where it is while nothing is written over it.
+	if r.orderly && r.attempts == 1 && (st.Replayed > 0 || st.Gaps > 0 || st.TornTails > r.tails) {
 		r.failf("a start behind an orderly end had something to recover: %+v", st)
 	}
+	r.tails = st.TornTails
 	if (st.Damaged > 0 || st.Losses > 0) && !r.rotten {
 		r.failf("the start found %d damaged rounds and %d losses", st.Damaged, st.Losses)
 	}
@@ -299,7 +303,11 @@ func (r *run) Fetch(req wire.FetchRequest) (wire.FetchResponse, error) {
 	if err != nil {
 		return wire.FetchResponse{}, err
 	}
-	return wire.DecodeFetchResponse(body)
+	f, err := wire.DecodeFetchResponse(body)
+	if err == nil && f.Code == wire.CodeOffsetOutOfRange && req.Offset < f.LogStart {
+		err = &trimmedError{f.LogStart}
+	}
+	return f, err
 }
 
 // scan passes what a reading finds on to the history.
@@ -316,23 +324,25 @@ func (r *run) readPart(p *part) {
 // tryRead reads a partition whole and has its history judge it.
 func (r *run) tryRead(p *part) error {
 	least := p.p.End()
-	var bounds [2]int64
-	for i, time := range []int64{wire.TimeStart, wire.TimeEnd} {
-		body, err := r.call(func(dst []byte, corr uint32) []byte {
-			return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: p.topic.id, Partition: p.n, Time: time})
-		})
-		if err != nil {
-			return fmt.Errorf("bounds: %w", err)
-		}
-		o, err := wire.DecodeListOffsetsResponse(body)
-		if err != nil || o.Code != wire.CodeNone {
-			return fmt.Errorf("bounds: %v %w", o.Code, err)
-		}
-		bounds[i] = o.Offset
-	}
-	s := scan{p.p.Scan(least, bounds[0], bounds[1])}
-	if err := rig.ReadAll(r, p.topic.id, p.n, bounds[0], bounds[1], s); err != nil {
+	start, end, err := r.bounds(p)
+	if err != nil {
 		return err
+	}
+	s := scan{p.p.Scan(least, start, end)}
+	for from := start; ; {
+		least := p.p.Start()
+		err := rig.ReadAll(r, p.topic.id, p.n, from, end, s)
+		var t *trimmedError
+		if !errors.As(err, &t) {
+			if err != nil {
+				return err
+			}
+			break
+		}
+		r.cover(sawTrimmedRead)
+		r.startsAt(p, least, t.start)
+		s.Trimmed(t.start)
+		from = s.Next()
 	}
 	s.Done()
 	return nil

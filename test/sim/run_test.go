@@ -53,7 +53,8 @@ type run struct {
 	links   []*link
 	actors  []actor
 	reader  *link
-	loading bool // clients do something
+	loading bool          // clients do something
+	wait    time.Duration // of clients in a turn
 	decoder batch.Decoder
 	answer  []byte // the newest to the reader
 
@@ -66,6 +67,10 @@ type run struct {
 	senders uint32
 
 	producers map[int64]bool // ids that the broker has given out
+
+	ahead   int64 // by how much the calendar was ahead of the monotonic clock at a start, at most
+	jumped  bool  // the calendar has
+	largest int   // batch that was sent, bytes
 
 	fault  fault
 	broken bool // a fault has been at work in this life
@@ -80,6 +85,7 @@ type run struct {
 	alarm    string
 	orderly  bool // the life before ended in order
 	attempts int  // to start, in this life
+	tails    int  // torn, that the newest start has found
 
 	lives, starts, acked, faults int
 	turns                        int
@@ -115,7 +121,7 @@ type sabotage func(d aio.Driver) aio.Driver
 // violated.
 func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.Options)) (r *run, err error) {
 	r = &run{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, maybe: map[string]bool{}, producers: map[int64]bool{},
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6d7164)), first: true, wait: clientWait, maybe: map[string]bool{}, producers: map[int64]bool{},
 		ops: map[opKind]int{}, seen: map[state]bool{}, commits: map[committed]*history.Offsets{},
 	}
 	defer func() {
@@ -140,6 +146,7 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
 		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16, IndexBytes: 256 << 10,
 		RecoveryBytes: []int64{0, 1, 64 << 10}[seed%3], GroupPartitions: 2, GroupLogBytes: 64 << 10,
+		RetentionPause: retentionPause,
 	}
 	r.resize()
 	r.reader = r.newLink(nil)
@@ -259,7 +266,7 @@ func (r *run) turn() {
 
 // clients gives the clients a turn.
 func (r *run) clients() {
-	if _, err := r.far.Poll(clientWait); err != nil {
+	if _, err := r.far.Poll(r.wait); err != nil {
 		r.failf("clients: %v", err)
 	}
 	now := r.w.Now()
@@ -304,12 +311,20 @@ func (r *run) until(what string, done func() bool) bool {
 func (r *run) live(p *platform, last, rots bool, ops int) {
 	r.lives++
 	r.start(p)
+	if last {
+		r.expire()
+	}
 	r.readAll(last)
 	r.check()
 	if r.n != nil && !last {
 		r.loading = true
 		if !r.sparse {
 			r.fault.draw(r)
+		}
+		half := (r.total + ops) / 2
+		r.until("operations", func() bool { return r.total >= half || r.fault.fatal(r) })
+		if r.n != nil {
+			r.doze()
 		}
 		r.until("operations", func() bool { return r.total >= ops || r.fault.fatal(r) })
 	}

@@ -21,6 +21,7 @@ type topic struct {
 	id      wire.TopicID
 	class   history.Class
 	altered fate // of the newest change of class
+	keeps   keeping
 	changes int  // of class, asked for
 	gone    bool // deletion was acknowledged
 	going   bool // deletion was asked for: nothing more is expected of it
@@ -43,12 +44,13 @@ type part struct {
 func (p *part) String() string { return fmt.Sprintf("%s/%d", p.topic.name, p.n) }
 
 // newTopic notes a topic that the broker has created.
-func (r *run) newTopic(name string, id wire.TopicID, class history.Class, partitions int) *topic {
-	tp := &topic{name: name, id: id, class: class}
+func (r *run) newTopic(name string, id wire.TopicID, class history.Class, partitions int, keeps keeping) *topic {
+	tp := &topic{name: name, id: id, class: class, keeps: keeps}
 	for n := range partitions {
 		r.streams++
 		p := &part{topic: tp, n: int32(n), stream: r.streams, p: history.New(r.streams, class)}
 		p.tail = p.p.Tail(0)
+		keeps.tell(p.p)
 		tp.parts = append(tp.parts, p)
 	}
 	r.topics = append(r.topics, tp)
@@ -89,9 +91,11 @@ func (r *run) check() {
 	}
 }
 
-// saw notes what an answer told of a partition.
-func (r *run) saw(p *part, logStart, durable, end int64) {
+// saw notes what an answer told of a partition, to a request made when its log was known to
+// start at least.
+func (r *run) saw(p *part, least, logStart, durable, end int64) {
 	if logStart > durable || durable > end {
 		r.failf("%v: log start %d, durable %d, end %d are not in order", p, logStart, durable, end)
 	}
+	r.startsAt(p, least, logStart)
 }
