@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 )
 
@@ -257,4 +259,45 @@ func TestGroupsThatHaveBecomeTooLargeAreRefused(t *testing.T) {
 	r.maxBatch = 0
 	r.start()
 	r.mustGroup(0, join("g", "u"))
+}
+
+// A snapshot that lies where another belongs is passed over, and nothing of it is taken.
+func TestASnapshotOfAnotherPlaceIsNotTaken(t *testing.T) {
+	c := newCrowd(t, rigOptions{broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
+	work := func(n int, name func(i int) string) {
+		for i := range n {
+			c.commit(name(i))
+			c.until("answer", func() bool { c.gather(); return len(c.open) == 0 })
+		}
+		c.pass(100 * time.Millisecond)
+	}
+	all := func(i int) string { return fmt.Sprintf("g%d", i%20) }
+	work(600, all)
+	dir := filepath.Join(rigDir, "groups", "0")
+	entries, err := c.w.FS().ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name) == ".a" {
+			files = append(files, filepath.Join(dir, e.Name))
+		}
+	}
+	slices.Sort(files)
+	old, err := aio.ReadFile(c.w.FS(), files[0], 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work(600, all)
+	work(1000, func(int) string { return "another" }) // by now the log has been cut behind the others
+	c.w.Crash(sim.KeepNone)
+	if err := aio.WriteFileAtomic(c.w.FS(), files[len(files)-1], old); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.check()
+	if !slices.ContainsFunc(c.log, func(line string) bool { return strings.Contains(line, "another place") }) {
+		t.Errorf("nobody was told: %v", c.log)
+	}
 }

@@ -214,6 +214,14 @@ func (w *Writer) Abandon() {
 // Redo has a block written again, after its snapshot did not reach its file.
 func (s *State) Redo(block int) { s.blocks[block].dirty = true }
 
+// Read checks the header and both checksums of a snapshot, and says of what it is. The
+// error is a [FormatError].
+func (z *Snapshot) Read(b []byte) error {
+	in := fields.Of(b)
+	z.header(&in, b)
+	return formatError("snapshot", in.Err())
+}
+
 // Load reads a snapshot, record by record, into s, and says of what it is. The error is
 // a [FormatError]; s may then hold part of it.
 func (z *Snapshot) Load(s *State, b []byte) error {

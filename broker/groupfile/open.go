@@ -65,10 +65,14 @@ func (j *Job) block(fs aio.FS, block int) error {
 			return err
 		}
 		var z group.Snapshot
-		switch err = z.Load(j.State, data); {
+		// Nothing of another place may get into the state: the other copy is loaded then.
+		switch err = z.Read(data); {
 		case err == nil && (z.Node != j.Node || z.Partition != j.Partition || z.Block != block):
 			err = fmt.Errorf("%w: it is block %d of partition %d of node %x, expected block %d of partition %d of node %x", ErrForeign, z.Block, z.Partition, z.Node, block, j.Partition, j.Node)
 		case err == nil:
+			err = z.Load(j.State, data)
+		}
+		if err == nil {
 			if damage != nil {
 				j.redo = append(j.redo, block)
 			}
