@@ -142,6 +142,10 @@ func (e rigEvents) SegmentsLeft(dir string, err error) {
 	e.r.log = append(e.r.log, fmt.Sprintf("segments left in %s: %v", dir, err))
 }
 
+func (e rigEvents) CompactionFailed(dir string, err error) {
+	e.r.log = append(e.r.log, fmt.Sprintf("not compacted: %s: %v", dir, err))
+}
+
 func (e rigEvents) DiskFull(shard int, full bool, err error) {
 	e.r.log = append(e.r.log, fmt.Sprintf("disk of shard %d full %v: %v", shard, full, err))
 }

@@ -190,6 +190,7 @@ func (c *checkpointer) record(p *Partition) bool {
 		r.SegmentBase, r.End, r.NextOffset = seg.base, seg.flushed, seg.flushedOffset
 		r.MaxTimestamp, r.NewestAppend = seg.maxTimestamp, seg.appendTime
 	}
+	p.recorded.Note(c.seq+1, r.SegmentBase)
 	r.LogStart = c.logStart(p, r.NextOffset)
 	c.enc.Add(&r)
 	c.end = r.NextOffset

@@ -65,7 +65,9 @@ func (s *Store) coldNext() {
 func (s *Store) ColdWaiting() bool { return s.coldQueue.Len() > 0 }
 
 func (s *Store) releaseCold(c *coldRead) {
-	c.seg.reads--
+	if c.seg != nil {
+		c.seg.reads--
+	}
 	c.r, c.seg = nil, nil
 	c.next, s.coldFree = s.coldFree, c
 	s.coldNext()
@@ -197,6 +199,8 @@ func (c *coldRead) pick(have []byte) {
 	switch {
 	case a.To > a.From:
 		c.held = true
+		c.seg.reads-- // of the segment nothing more is wanted
+		c.seg = nil
 		r.Pieces[0], r.N, r.Bytes, r.Next = rest[a.From:a.To], 1, a.To-a.From, a.Next
 		c.s.finishRead(r, nil)
 	case a.Fault != nil:
@@ -260,7 +264,7 @@ func (seg *segfile) Log() segment.Log {
 	log := segment.Log{
 		Dir: p.dir, ID: p.segmentID(seg.base), Interval: int(p.cfg.IndexInterval),
 		Chain:   p.epochs.Clone(),
-		Created: p.store.wallBase + p.store.loop.Now(),
+		Created: p.store.wallBase + p.store.loop.Now(), Rewrites: seg.rewrites,
 	}
 	if seg.next != nil {
 		log.EndOffset = seg.next.base

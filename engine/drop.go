@@ -62,7 +62,7 @@ func (s *Store) inUse(p *Partition) bool {
 
 // inUse reports whether anybody is at work on seg.
 func (seg *segfile) inUse() bool {
-	return seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Busy()
+	return seg.gated || seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Busy()
 }
 
 // forget gives back everything that p holds.
@@ -79,5 +79,6 @@ func (s *Store) forget(p *Partition) {
 	s.markClean(p)
 	s.producers.Drop(&p.producers)
 	delete(s.parts, p.key)
+	s.cleaner.Forget(p.key)
 	s.list = slices.DeleteFunc(s.list, func(q *Partition) bool { return q == p })
 }

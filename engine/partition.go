@@ -6,6 +6,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/chunks"
+	"github.com/mqd-broker/mqd/engine/compaction"
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/order"
@@ -39,6 +40,9 @@ type segfile struct {
 
 	index indexing.State
 
+	gated    bool // it is being replaced by its compacted form: readers wait
+	rewrites int  // how often it has been
+
 	discarded int64 // bytes at its end that the journal will not get, because the partition is dropped
 
 	maxTimestamp, appendTime int64
@@ -62,6 +66,7 @@ type Partition struct {
 
 	inChanging bool // in the store's list of partitions with changes
 
+	recorded   compaction.Recorded
 	start      retention.LogStart
 	isTrimming bool // in the store's queue of partitions whose log start moves
 

@@ -73,6 +73,10 @@ func (s *Store) tryRead(r *Read) {
 		s.beyond(r, &segfile{next: p.first})
 		return
 	}
+	if seg.gated {
+		s.gate(r)
+		return
+	}
 	if at, ok := p.mem.Find(&seg.Segment, seg.index.Tail, r.start); ok {
 		s.gatherRead(r, seg, at)
 		return

@@ -46,6 +46,7 @@ type rigOptions struct {
 	dsync      sim.DSYNC                   // what a write with DSYNC does to the device
 	wrap       func(aio.Driver) aio.Driver // stands between a shard and its driver; nil: nothing does
 	reserve    int64                       // offsets that are reserved ahead; 0: 1,000
+	keys       int64                       // memory for keys of a compaction; 0: the default
 	keep       int64                       // memory of a start for what it has read; 0: the default
 }
 
@@ -164,7 +165,7 @@ func (r *rig) tryStart() error {
 		s, err := NewStore(l, StoreOptions{
 			Dir: rigDir, Shard: i, Term: r.rec.Term, Node: r.rec.Node.ID, Slots: r.rec.Slots, Shards: n,
 			ChunkBytes: r.opts.chunks, ColdReads: 4, Writers: 3, MaxBatch: r.opts.maxBatch,
-			OpenFiles: r.opts.openFiles, ReserveOffsets: r.opts.reserve, Identity: r.rec.Identity, Events: rigEvents{r}, DeviceFailed: &r.device,
+			OpenFiles: r.opts.openFiles, ReserveOffsets: r.opts.reserve, CompactionKeys: r.opts.keys, Identity: r.rec.Identity, Events: rigEvents{r}, DeviceFailed: &r.device,
 		})
 		if err != nil {
 			return err
@@ -204,6 +205,10 @@ func (e rigEvents) SealFailed(k Key, base int64, err error) {
 
 func (e rigEvents) SegmentsLeft(dir string, err error) {
 	e.r.log = append(e.r.log, fmt.Sprintf("segments left in %s: %v", dir, err))
+}
+
+func (e rigEvents) CompactionFailed(dir string, err error) {
+	e.r.log = append(e.r.log, fmt.Sprintf("not compacted: %s: %v", dir, err))
 }
 
 func (e rigEvents) DiskFull(shard int, full bool, err error) {

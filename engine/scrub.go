@@ -28,7 +28,7 @@ func (s *Store) Sealed(i int, base int64) (log segment.Log, size int64, ok bool)
 
 // settled reports whether a segment is complete, its index included.
 func (s *Store) settled(p *Partition, seg *segfile) bool {
-	return !p.dropped && seg.sealed && !seg.index.Busy()
+	return !p.dropped && seg.sealed && !seg.gated && !seg.index.Busy()
 }
 
 // sealedSegment is a segment that is complete, nil if there is none.
@@ -37,15 +37,16 @@ func (s *Store) sealedSegment(id segment.ID) *segfile {
 	if p == nil || p.dropped {
 		return nil
 	}
-	if seg := p.segmentOf(id.Base); seg != nil && seg.base == id.Base && seg.sealed && !seg.index.Sealing() {
+	if seg := p.segmentOf(id.Base); seg != nil && seg.base == id.Base && seg.sealed && !seg.gated && !seg.index.Sealing() {
 		return seg
 	}
 	return nil
 }
 
 // Has implements scrub.Source.
-func (s *Store) Has(id segment.ID) bool {
-	return s.sealedSegment(id) != nil
+func (s *Store) Has(log *segment.Log) bool {
+	seg := s.sealedSegment(log.ID)
+	return seg != nil && seg.rewrites == log.Rewrites
 }
 
 // MakeIndex implements scrub.Source.

@@ -1,3 +1,10 @@
+// Package engine stores partitions: it appends batches through a shard's journal,
+// serves them from memory or segment files, brings them to the segments in the
+// background, makes checkpoints and recovers.
+//
+// [Store] is the log of one shard and runs on that shard's loop. [Recover] is what
+// happens before any loop: it reads checkpoints and journals, makes the segments
+// whole and durable, and says what each shard begins with.
 package engine
 
 import (
@@ -6,6 +13,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/chunks"
+	"github.com/mqd-broker/mqd/engine/compaction"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/engine/flushwindow"
 	"github.com/mqd-broker/mqd/engine/indexing"
@@ -91,6 +99,10 @@ type Store struct {
 	trimming  fifo.Queue[*Partition] // whose log starts are moving
 	remover   *retention.Remover     // of files of segments
 
+	cleaner   *compaction.Cleaner
+	replacing replacement
+	gates     fifo.Queue[gated] // who waits for the end of that
+
 	checkpoint   checkpointer
 	deviceFailed *atomic.Bool
 	failed       error
@@ -143,6 +155,10 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.indexes = indexing.NewSet(s.drv, &s.stats, func(id segment.ID, err error) {
 		s.opts.Events.SealFailed(Key{Topic: id.Topic, Partition: id.Partition}, id.Base, err)
 	})
+	s.cleaner = compaction.New(l, (*compacting)(s), compaction.Options{
+		Rate: opts.CompactionRate, KeyBytes: opts.CompactionKeys,
+		Failed: func(dir string, err error) { s.opts.Events.CompactionFailed(dir, err) },
+	})
 	return s, nil
 }
 
@@ -156,7 +172,12 @@ func (s *Store) SetJournal(j *journal.Journal, checkpoint uint64) {
 func (s *Store) SpinHint(now int64) int64 { return s.journal.PollUntil(now) }
 
 // Stats returns the counters.
-func (s *Store) Stats() StoreStats { return s.stats }
+func (s *Store) Stats() StoreStats {
+	c := s.cleaner.Stats()
+	s.stats.CompactedSegments, s.stats.CompactedRecords, s.stats.CompactedBytes = c.Segments, c.Records, c.Bytes
+	s.stats.CompactionErrors = c.Errors
+	return s.stats
+}
 
 // Failed is the error that stopped the log, or nil.
 func (s *Store) Failed() error { return s.failed }
@@ -187,6 +208,7 @@ func (s *Store) Finish(now int64) {
 		s.finishDrops()
 	}
 	s.trimming.Rotate(64, s.trimOn) // a bounded part of them
+	s.replacing.turn()
 	s.checkpoint.turn()
 	s.writeback(now)
 	if s.closing != closeNot {

@@ -42,6 +42,10 @@ func (s *Store) LookUpTime(t *TimeLookup) {
 func (t *TimeLookup) step() {
 	for t.seg != nil {
 		seg := t.seg
+		if seg.gated {
+			t.s.gates.Push(t)
+			return
+		}
 		if seg.index.TailFrom > 0 && seg.index.Older == nil {
 			seg.reads++
 			t.s.indexes.Load(seg, t)

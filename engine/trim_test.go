@@ -148,7 +148,8 @@ func TestALogStartIsInForceWhenItIsDurable(t *testing.T) {
 	r.mustHoldOnly(p)
 }
 
-// A segment goes when the last answer from it has been released.
+// A segment goes when the last answer from its memory has been released. An answer from its
+// file has memory of its own, and stays what it is when the segment has gone.
 func TestReadersOfATrimmedSegmentAreNotDisturbed(t *testing.T) {
 	for _, cold := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cold %v", cold), func(t *testing.T) {
@@ -168,7 +169,7 @@ func TestReadersOfATrimmedSegmentAreNotDisturbed(t *testing.T) {
 			}
 			r.trim(p, p.bases[3].base)
 			r.run(1e9)
-			if got := basesOf(p); len(got) != 4 {
+			if got := basesOf(p); !cold && len(got) != 4 {
 				t.Fatalf("segments at %d while the first is read", got)
 			}
 			got := map[int64][]byte{}

@@ -9,6 +9,7 @@ import (
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/compaction"
 	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
 )
@@ -144,6 +145,12 @@ type Config struct {
 	// RetentionPause is the time between two looks at what topics want to keep no longer.
 	// Default 2 s.
 	RetentionPause time.Duration
+	// CompactionRate is the most that is read of compacted topics in a second, in bytes, all
+	// shards together. Default 32 MiB.
+	CompactionRate int64
+	// CompactionKeys is the memory of a shard for the keys of the partition that it compacts,
+	// in bytes, 24 for each. Default 32 MiB.
+	CompactionKeys int64
 	// ShutdownTimeout bounds an orderly end. Default 30 s.
 	ShutdownTimeout time.Duration
 	// RecoveryBytes is the memory that a start may use for what it has read of the
@@ -187,6 +194,12 @@ func (c Config) withDefaults() Config {
 	if c.KafkaIdleTimeout == 0 {
 		c.KafkaIdleTimeout = 10 * time.Minute
 	}
+	if c.CompactionRate == 0 {
+		c.CompactionRate = 32 << 20
+	}
+	if c.CompactionKeys == 0 {
+		c.CompactionKeys = 32 << 20
+	}
 	if c.ScrubInterval == 0 {
 		c.ScrubInterval = 7 * 24 * time.Hour
 	}
@@ -228,6 +241,8 @@ func (c *Config) validate() error {
 		{"producer expiry in milliseconds", c.ProducerExpiry.Milliseconds(), 1, math.MaxInt64},
 		{"scrub rate in bytes a second", c.ScrubRate, 0, maxScrubRate},
 		{"scrub interval in milliseconds", c.ScrubInterval.Milliseconds(), 1, math.MaxInt64},
+		{"compaction rate in bytes a second", c.CompactionRate, int64(c.Shards), maxScrubRate},
+		{"memory for keys in bytes", c.CompactionKeys, compaction.MinKeyBytes, math.MaxInt32},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},
 	} {
 		if v.value < v.low || v.value > v.high {

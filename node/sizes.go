@@ -38,6 +38,7 @@ func (n *Node) storeOptions(id int) engine.StoreOptions {
 	o := engine.StoreOptions{
 		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
 		ChunkBytes: n.cfg.shardCache(), IndexBytes: n.cfg.IndexBytes, OpenFiles: n.cfg.Files - otherFiles,
+		CompactionRate: n.cfg.CompactionRate / int64(n.cfg.Shards), CompactionKeys: n.cfg.CompactionKeys,
 		ProducerMax: n.cfg.ProducerMax, ProducerExpiry: n.cfg.ProducerExpiry,
 		DeviceFailed: &n.device, Ballast: n.ballast, Events: (*events)(n),
 	}
@@ -94,6 +95,11 @@ func (e *events) SealFailed(k engine.Key, base int64, err error) {
 // SegmentsLeft implements engine.Events.
 func (e *events) SegmentsLeft(dir string, err error) {
 	e.log().Warn("segments not removed, it is tried again", "directory", dir, "error", err)
+}
+
+// CompactionFailed implements engine.Events.
+func (e *events) CompactionFailed(dir string, err error) {
+	e.log().Warn("not compacted, it is tried again", "directory", dir, "error", err)
 }
 
 // DiskFull implements engine.Events.

@@ -33,6 +33,22 @@ const (
 	LogAppendTime TimestampType = 1
 )
 
+// Policy says what becomes of a topic's old records.
+type Policy uint8
+
+// The policies.
+const (
+	Delete           Policy = 0
+	Compact          Policy = 1
+	CompactAndDelete Policy = 2
+)
+
+// Compacts reports whether superseded records go.
+func (p Policy) Compacts() bool { return p != Delete }
+
+// Deletes reports whether records go by age and size.
+func (p Policy) Deletes() bool { return p != Compact }
+
 // Config holds a topic's own settings and knows the defaults of the others. It is
 // a value; the zero Config has defaults alone.
 type Config struct {
@@ -77,6 +93,19 @@ func (c *Config) SegmentTime() time.Duration { return c.millis(KeySegmentTime) }
 
 // RetentionBytes is how many bytes of a partition stay at least; [Unlimited] for all.
 func (c *Config) RetentionBytes() int64 { return c.get(KeyRetentionBytes) }
+
+// CleanupPolicy is what becomes of old records.
+func (c *Config) CleanupPolicy() Policy { return Policy(c.get(KeyCleanupPolicy)) }
+
+// DirtyRatio is the part of the full segments that is new when they are compacted again, in
+// thousandths.
+func (c *Config) DirtyRatio() int { return int(c.get(KeyDirtyRatio)) }
+
+// CompactionLag is how long a record stays whatever supersedes it.
+func (c *Config) CompactionLag() time.Duration { return c.millis(KeyCompactionLag) }
+
+// DeleteRetention is how long a record without a value stays after what it deletes.
+func (c *Config) DeleteRetention() time.Duration { return c.millis(KeyDeleteRetention) }
 
 func (c *Config) millis(k Key) time.Duration {
 	return time.Duration(max(0, c.get(k))) * time.Millisecond
@@ -131,7 +160,7 @@ func (c *Config) Describe() []Described {
 			}
 		}
 		d := Described{Setting: Setting{Key: in.Name}, Own: c.Own(in.Key)}
-		if v != byClass || in.Type == EnumValue {
+		if !in.byClass() || v != byClass {
 			d.Value = in.format(v)
 		}
 		out = append(out, d)

@@ -24,8 +24,12 @@ const (
 	KeyRetentionTime   Key = 8
 	KeyRetentionBytes  Key = 9
 	KeySegmentTime     Key = 10
+	KeyCleanupPolicy   Key = 11
+	KeyDirtyRatio      Key = 12
+	KeyCompactionLag   Key = 13
+	KeyDeleteRetention Key = 14
 
-	lastKey = KeySegmentTime
+	lastKey = KeyDeleteRetention
 )
 
 // Bounds of sizes, in bytes. Bounds of a setting are part of the format: a later
@@ -51,6 +55,7 @@ const (
 	MaxRetentionTime = 100 * 365 * dayMillis
 	MinSegmentTime   = 1000
 	MaxSegmentTime   = 10 * 365 * dayMillis
+	MaxCompactionLag = 10 * 365 * dayMillis
 
 	dayMillis = 24 * 60 * 60 * 1000
 )
@@ -64,6 +69,8 @@ const (
 	DefaultIndexInterval   = 4 << 10
 	DefaultMaxMessageBytes = 1 << 20
 	DefaultSegmentTime     = 7 * dayMillis
+	DefaultDirtyRatio      = 500
+	DefaultDeleteRetention = dayMillis
 
 	// The flush window depends on the class; class flushed has none.
 	MemoryFlushInterval  = 100 * time.Millisecond
@@ -91,6 +98,9 @@ type Info struct {
 	def, min, max int64
 	limit         bool // may be Unlimited
 }
+
+// byClass reports whether the default depends on the class.
+func (i *Info) byClass() bool { return i.Key == KeyFlushInterval || i.Key == KeyFlushBytes }
 
 // takes reports whether v is a value of the setting that is at most most.
 func (i *Info) takes(v, most int64) bool {
@@ -134,6 +144,20 @@ var table = [lastKey]Info{
 	{Key: KeySegmentTime, Name: "segment.ms", Type: MillisValue, limit: true,
 		def: DefaultSegmentTime, min: MinSegmentTime, max: MaxSegmentTime,
 		Help: "milliseconds after its first record at which a log file is closed although it is not full; -1: never"},
+	{Key: KeyCleanupPolicy, Name: "cleanup.policy", Type: EnumValue,
+		Words: []string{"delete", "compact", "compact,delete"},
+		def:   int64(Delete), min: int64(Delete), max: int64(CompactAndDelete),
+		Help: "what becomes of old records: delete (retention.ms and retention.bytes say when they go), " +
+			"compact (those go that a later record with the same key supersedes), compact,delete (both)"},
+	{Key: KeyDirtyRatio, Name: "min.cleanable.dirty.ratio", Type: RatioValue,
+		def: DefaultDirtyRatio, min: 0, max: 1000,
+		Help: "part of a partition's full log files that has to be new since they were last compacted before that is done again"},
+	{Key: KeyCompactionLag, Name: "min.compaction.lag.ms", Type: MillisValue,
+		def: 0, min: 0, max: MaxCompactionLag,
+		Help: "milliseconds for which compaction leaves a record, by when the broker appended it"},
+	{Key: KeyDeleteRetention, Name: "delete.retention.ms", Type: MillisValue,
+		def: DefaultDeleteRetention, min: 0, max: MaxRetentionTime,
+		Help: "milliseconds for which a record without a value stays in a compacted log after what it deletes has gone"},
 }
 
 func init() {

@@ -23,6 +23,10 @@ func TestSettingsAreReadByNameAndAlias(t *testing.T) {
 		{"retention.ms", "36h"},
 		{"retention.bytes", "-1"},
 		{"segment.ms", "60000"},
+		{"cleanup.policy", "compact,delete"},
+		{"min.cleanable.dirty.ratio", "0.25"},
+		{"min.compaction.lag.ms", "0"},
+		{"delete.retention.ms", "1h"},
 	}, Set, wide)
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +42,10 @@ func TestSettingsAreReadByNameAndAlias(t *testing.T) {
 		{KeyRetentionTime, Set, 36 * 3_600_000},
 		{KeyRetentionBytes, Set, Unlimited},
 		{KeySegmentTime, Set, 60_000},
+		{KeyCleanupPolicy, Set, int64(CompactAndDelete)},
+		{KeyDirtyRatio, Set, 250},
+		{KeyCompactionLag, Set, 0},
+		{KeyDeleteRetention, Set, 3_600_000},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -76,6 +84,15 @@ func TestSettingsOutOfBoundsAreRefusedByName(t *testing.T) {
 		{"flush.interval", "-3s", "expected 1ms to 1h"},
 		{"flush.bytes", "1", "expected 4KiB to 1GiB"},
 		{"max.message.bytes", "1048577", "expected 1KiB to 1MiB"},
+		{"cleanup.policy", "delete,compact", "expected one of delete, compact, compact,delete"},
+		{"cleanup.policy", "", "expected one of delete, compact, compact,delete"},
+		{"min.cleanable.dirty.ratio", "1.1", "expected 0 to 1"},
+		{"min.cleanable.dirty.ratio", "-0.5", "is no ratio"},
+		{"min.cleanable.dirty.ratio", "50%", "is no ratio"},
+		{"min.cleanable.dirty.ratio", "0.1234", "is no ratio"},
+		{"min.cleanable.dirty.ratio", ".5", "is no ratio"},
+		{"min.compaction.lag.ms", "-1", "is no time in milliseconds"},
+		{"delete.retention.ms", "200000000000000", "expected 0 to 3153600000000"},
 		{"durability", "Flushed", "expected one of memory, written, flushed"},
 		{"message.timestamp.type", "createtime", "expected one of CreateTime, LogAppendTime"},
 	} {
@@ -166,6 +183,10 @@ func TestDescribeTellsOwnValuesFromDefaults(t *testing.T) {
 		{Setting{"retention.ms", "-1"}, false},
 		{Setting{"retention.bytes", "-1"}, false},
 		{Setting{"segment.ms", "604800000"}, false},
+		{Setting{"cleanup.policy", "delete"}, false},
+		{Setting{"min.cleanable.dirty.ratio", "0.5"}, false},
+		{Setting{"min.compaction.lag.ms", "0"}, false},
+		{Setting{"delete.retention.ms", "86400000"}, false},
 	}
 	if got := c.Describe(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)

@@ -19,6 +19,9 @@ const (
 	// MillisValue is a time in milliseconds, with no unit or with any: "604800000",
 	// "168h".
 	MillisValue
+	// RatioValue is a part of a whole, from 0 to 1, with up to three decimals: "0.5". It
+	// counts in thousandths.
+	RatioValue
 	// EnumValue is one of the words that Info.Words lists.
 	EnumValue
 )
@@ -32,6 +35,8 @@ func (t ValueType) String() string {
 		return "duration"
 	case MillisValue:
 		return "milliseconds"
+	case RatioValue:
+		return "ratio"
 	default:
 		return "word"
 	}
@@ -104,6 +109,16 @@ func parseMillis(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is no time in milliseconds, expected one such as 604800000, 90s or 168h", text)
 }
 
+// parseRatio reads a decimal number as thousandths.
+func parseRatio(text string) (int64, error) {
+	whole, part, _ := strings.Cut(text, ".")
+	digits := whole + (part + "000")[:3]
+	if n, err := strconv.ParseUint(digits, 10, 31); err == nil && len(part) <= 3 && whole != "" {
+		return int64(n), nil
+	}
+	return 0, fmt.Errorf("%q is no ratio, expected one such as 0, 0.25 or 1", text)
+}
+
 // parse reads a value of i's type, whatever its bounds.
 func (i *Info) parse(text string) (int64, error) {
 	if i.limit && text == "-1" {
@@ -116,6 +131,8 @@ func (i *Info) parse(text string) (int64, error) {
 		return parseDuration(text)
 	case MillisValue:
 		return parseMillis(text)
+	case RatioValue:
+		return parseRatio(text)
 	}
 	for n, word := range i.Words {
 		if text == word {
@@ -137,6 +154,8 @@ func (i *Info) format(v int64) string {
 		return formatDuration(time.Duration(v))
 	case MillisValue:
 		return strconv.FormatInt(v, 10)
+	case RatioValue:
+		return strconv.FormatFloat(float64(v)/1000, 'f', -1, 64)
 	}
 	return i.Words[v-i.min]
 }

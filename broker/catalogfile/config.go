@@ -3,6 +3,7 @@ package catalogfile
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/engine"
+	"github.com/mqd-broker/mqd/engine/layout"
 )
 
 // CatalogConfig is the configuration of the catalog's partition.
@@ -22,5 +23,8 @@ func PartitionConfig(c *catalog.Config, maxBatch int) engine.PartitionConfig {
 		FlushInterval:    c.FlushInterval(),
 		FlushBytes:       c.FlushBytes(),
 		AppendTimestamps: c.TimestampType() == catalog.LogAppendTime,
+		Compaction: layout.Compaction{
+			On: c.CleanupPolicy().Compacts(), Dirty: c.DirtyRatio(), MinLag: c.CompactionLag(), Tombstones: c.DeleteRetention(),
+		},
 	}
 }

@@ -132,6 +132,9 @@ func (w *Walker) look(p *engine.Partition, t *catalog.Topic) bool {
 
 // limits are what a topic wants.
 func limits(t *catalog.Topic) retention.Limits {
+	if !t.Config.CleanupPolicy().Deletes() {
+		return retention.Limits{Bytes: catalog.Unlimited}
+	}
 	return retention.Limits{Age: t.Config.RetentionTime(), Bytes: t.Config.RetentionBytes()}
 }
 

@@ -284,7 +284,8 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 		IdleTimeout: c.IdleTimeout, RecvBuffers: c.RecvBuffers,
 		AutoCreate: c.AutoCreate, DefaultPartitions: c.Partitions, Groups: c.Groups(), GroupPartitions: c.GroupPartitions, GroupLogBytes: c.GroupLogBytes, ShutdownTimeout: c.ShutdownTimeout,
 		ProducerMax: c.ProducerMax, ProducerExpiry: c.ProducerExpiry,
-		DeleteOnFull: c.OnFull == settings.FullDelete, ScrubRate: c.ScrubRate, ScrubInterval: c.ScrubInterval,
+		DeleteOnFull: c.OnFull == settings.FullDelete, CompactionRate: c.CompactionRate, CompactionKeys: c.CompactionKeys,
+		ScrubRate: c.ScrubRate, ScrubInterval: c.ScrubInterval,
 		Version: version, Log: b.log,
 	}
 }

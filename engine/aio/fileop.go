@@ -7,12 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// tempSuffix marks the temporary file of FileWriteAtomic. Recovery may remove
+// tempSuffix marks the temporary file of FileWriteAtomic, and others that stand for what
+// is to replace a file. Recovery may remove
 // files that carry it.
 const tempSuffix = ".tmp"
 
 // IsTemp reports whether name is a leftover of an interrupted FileWriteAtomic.
 func IsTemp(name string) bool { return strings.HasSuffix(name, tempSuffix) }
+
+// TempName is the name of a file in which grows what is to replace path.
+func TempName(path string) string { return path + tempSuffix }
 
 // RunFileOp performs those file operations that need no handle table, by steps
 // on fs; it reports false for the others (FileOpen, FileClose, FileAllocate,
@@ -97,7 +101,7 @@ func WriteFileAtomic(fs FS, path string, data []byte) error {
 }
 
 func writeFileAtomic(fs FS, path string, data []byte, unless *atomic.Bool) error {
-	tmp := path + tempSuffix
+	tmp := TempName(path)
 	if err := writeWhole(fs, tmp, data); err != nil {
 		return err
 	}

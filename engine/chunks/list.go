@@ -227,6 +227,27 @@ func (l *List) Pinned(seg *Segment) bool {
 	return false
 }
 
+// DropThrough evicts all that is in memory of seg, which is in its file, and what is before
+// that. It reports false, with nothing changed, when some of it is being read.
+func (l *List) DropThrough(seg *Segment) bool {
+	n, last := 0, 0
+	for c := l.oldest; c != nil; c = c.next {
+		n++
+		if c.Seg == seg {
+			last = n
+		}
+	}
+	for c, i := l.oldest, 0; i < last; c, i = c.next, i+1 {
+		if c.Pins > 0 {
+			return false
+		}
+	}
+	for range last {
+		l.DropOldest()
+	}
+	return true
+}
+
 // FirstBehind is the offset of the first batch in memory that begins in a chunk of seg
 // behind offset.
 func (l *List) FirstBehind(seg *Segment, offset int64) (first int64, ok bool) {

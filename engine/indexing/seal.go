@@ -26,6 +26,16 @@ func (s *Set) Seal(seg Segment) {
 	}
 }
 
+// Replace takes ix, which is whole, as the index of a segment whose log is another now, and
+// has it written. Nobody is at work on the segment's index.
+func (s *Set) Replace(seg Segment, ix *segment.Index) {
+	x := seg.Index()
+	s.Drop(x)
+	x.Tail.Release()
+	x.Tail, x.TailFrom, x.Damage, x.unread = ix, 0, nil, false
+	s.Seal(seg)
+}
+
 // submit begins, unless the index is being loaded, whose end begins it.
 func (q *sealing) submit() {
 	x := q.seg.Index()

@@ -40,8 +40,9 @@ type Segment interface {
 // Sealing reports whether the index is going to be written.
 func (x *State) Sealing() bool { return x.sealing }
 
-// Busy reports whether the index is going to be written or is being loaded.
-func (x *State) Busy() bool { return x.sealing || x.loading != nil }
+// Busy reports whether the index is going to be written or is being loaded, or the log
+// verified.
+func (x *State) Busy() bool { return x.sealing || x.loading != nil || x.verifying != nil }
 
 // HasRegions reports whether the checksums of the segment's regions are at hand and
 // nothing is known to be damaged.

@@ -31,6 +31,21 @@ type PartitionConfig struct {
 	// AppendTimestamps makes the broker's append time the timestamp of every
 	// batch (LogAppendTime).
 	AppendTimestamps bool
+	// Compaction says whether, and when, superseded records go.
+	Compaction Compaction
+}
+
+// Compaction is how a partition is compacted by key.
+type Compaction struct {
+	// On: records go that a later one with the same key supersedes.
+	On bool
+	// Dirty is how much of what can be compacted has to be new since the last time, in
+	// thousandths of its bytes, before it is compacted again; 0 to 1000.
+	Dirty int
+	// MinLag is how long a record stays at least.
+	MinLag time.Duration
+	// Tombstones is how long a record without a value stays after what it deletes.
+	Tombstones time.Duration
 }
 
 // The window of class written where a topic does not say otherwise.

@@ -52,6 +52,11 @@ type Store struct {
 	ProducerMax int
 	// ProducerExpiry is how long a silent one is remembered. Default 24 h.
 	ProducerExpiry time.Duration
+	// CompactionRate bounds what compaction reads in a second, in bytes. Default 32 MiB.
+	CompactionRate int64
+	// CompactionKeys is the memory for keys while a partition is compacted, in bytes, 24 for
+	// each: at least compaction.MinKeyBytes. Default 32 MiB.
+	CompactionKeys int64
 	// Identity says where the data lives and which boot this is, for the
 	// checkpoint.
 	Identity aio.FSInfo
@@ -75,6 +80,9 @@ type Events interface {
 	// SegmentsLeft: files of segments below the log start could not be removed
 	// from the directory of a partition. It is tried again.
 	SegmentsLeft(dir string, err error)
+	// CompactionFailed: a partition in this directory could not be compacted. It is tried
+	// again.
+	CompactionFailed(dir string, err error)
 	// DiskFull: the filesystem has no space for segments, with the error that says
 	// so, or has some again.
 	DiskFull(shard int, full bool, err error)
@@ -104,6 +112,12 @@ func (o Store) WithDefaults() Store {
 	}
 	if o.IndexBytes == 0 {
 		o.IndexBytes = 16 << 20
+	}
+	if o.CompactionRate == 0 {
+		o.CompactionRate = 32 << 20
+	}
+	if o.CompactionKeys == 0 {
+		o.CompactionKeys = 32 << 20
 	}
 	if o.ReserveOffsets == 0 {
 		o.ReserveOffsets = 1 << 26

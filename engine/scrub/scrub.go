@@ -34,8 +34,8 @@ type Source interface {
 	// base or above, and its size in bytes. The numbers of partitions change when one
 	// is dropped.
 	Sealed(i int, base int64) (log segment.Log, size int64, ok bool)
-	// Has reports whether the segment is still there.
-	Has(id segment.ID) bool
+	// Has reports whether a segment that Sealed has told of is still there, with the same log.
+	Has(log *segment.Log) bool
 	// MakeIndex has the index of a segment made from its log, and tells done later. It
 	// reports false if there is no such segment any more.
 	MakeIndex(id segment.ID, done IndexOwner) bool
@@ -214,8 +214,8 @@ func (s *Scrubber) CompleteJob(op *aio.JobOp) {
 	j, spent := &s.job, s.job.Spent
 	s.stats.Bytes.Add(uint64(spent))
 	switch {
-	case !s.src.Has(j.ID):
-		s.active = false // deleted meanwhile, and whatever was found does not matter
+	case !s.src.Has(&j.Log):
+		s.active = false // deleted or compacted meanwhile, and whatever was found does not matter
 	case op.Err != nil:
 		s.active = false
 		s.unable(op.Err)

@@ -129,7 +129,9 @@ func (r *rig) Sealed(i int, base int64) (segment.Log, int64, bool) {
 	return segment.Log{}, 0, false
 }
 
-func (r *rig) Has(id segment.ID) bool { return slices.Contains(r.parts[id.Partition], id.Base) }
+func (r *rig) Has(log *segment.Log) bool {
+	return slices.Contains(r.parts[log.ID.Partition], log.ID.Base)
+}
 
 func (r *rig) MakeIndex(id segment.ID, done IndexOwner) bool {
 	r.made = append(r.made, id)

@@ -27,6 +27,20 @@ func SealedAppend(fs aio.FS, dir string, id ID, logBytes int64) (newest int64, o
 	return e.newest, e.newest > 0
 }
 
+// SealedIndex is the index of a sealed segment of logBytes bytes, as its file has it. It reads
+// nothing of the log, and reports false if there is any doubt.
+func SealedIndex(fs aio.FS, l *Log, logBytes int64) (ix *Index, ok bool) {
+	data, err := readIndex(fs, l, logBytes)
+	if err != nil {
+		return nil, false
+	}
+	ix, err = Decode(data, l.ID, nil)
+	if err != nil || ix.sealed == nil || ix.sealed.LogBytes != logBytes {
+		return nil, false
+	}
+	return ix, true
+}
+
 func sealedFooter(fs aio.FS, dir string, id ID, logBytes int64) (e *footer, ok bool) {
 	f, err := fs.Open(filepath.Join(dir, id.IndexName()), 0)
 	if err != nil {

@@ -257,6 +257,10 @@ func (ix *Index) MaxTimestamp() int64 { return ix.max }
 // known.
 func (ix *Index) NewestAppend() int64 { return ix.newest }
 
+// NoteAppend notes that something was appended as late as t, nanoseconds since 1970, that is
+// no batch any more, or shares an entry.
+func (ix *Index) NoteAppend(t int64) { ix.newest = max(ix.newest, t) }
+
 // Sealed is what is known of the log since it was sealed, nil before.
 func (ix *Index) Sealed() *Sealed { return ix.sealed }
 

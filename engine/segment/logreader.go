@@ -43,7 +43,7 @@ type logReader struct {
 
 func newLogReader(r io.ReaderAt, end int64) *logReader {
 	whole := (end + RegionBytes - 1) &^ (RegionBytes - 1)
-	return &logReader{r: r, end: end, buf: alignedBuffer(int(min(readBytes, max(whole, RegionBytes))))}
+	return &logReader{r: r, end: end, buf: AlignedBuffer(int(min(readBytes, max(whole, RegionBytes))))}
 }
 
 // newJobReader is newLogReader for a job, which wants all regions.
@@ -198,8 +198,8 @@ func (l *logReader) allZero(pos int64) (bool, int64, error) {
 	return true, pos, nil
 }
 
-// alignedBuffer returns n bytes that begin at a multiple of RegionBytes.
-func alignedBuffer(n int) []byte {
+// AlignedBuffer returns n bytes that begin at a multiple of RegionBytes.
+func AlignedBuffer(n int) []byte {
 	b := make([]byte, n+RegionBytes)
 	skip := -reflect.ValueOf(b).Pointer() & (RegionBytes - 1)
 	return b[skip : int(skip)+n : int(skip)+n]

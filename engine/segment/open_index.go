@@ -28,7 +28,7 @@ var _ aio.Job = (*LoadJob)(nil)
 // Run implements aio.Job. The error is one of reading or writing, or wraps
 // ErrUnsupported for an index of a newer version.
 func (j *LoadJob) Run(fs aio.FS) error {
-	f, size, err := openLog(fs, j.logPath())
+	f, size, err := OpenLog(fs, j.LogPath())
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (j *LoadJob) unseal(fs aio.FS, data []byte) error {
 		return nil
 	}
 	open := AppendHeader(make([]byte, 0, EntryAt(j.Index.Len())), j.Index, j.Created)
-	return aio.WriteFileAtomic(fs, j.indexPath(), AppendEntries(open, j.Index, 0, j.Index.Len()))
+	return aio.WriteFileAtomic(fs, j.IndexPath(), AppendEntries(open, j.Index, 0, j.Index.Len()))
 }
 
 // decode reads the index from data and compares it with the log and with what
@@ -93,7 +93,7 @@ func (j *LoadJob) decode(data []byte, log io.ReaderAt, logBytes int64) (*Index, 
 	if err != nil {
 		var ie *IndexError
 		if errors.As(err, &ie) {
-			ie.Path = j.indexPath()
+			ie.Path = j.IndexPath()
 		}
 		return nil, err
 	}
@@ -126,5 +126,5 @@ func (j *LoadJob) empty(fs aio.FS) error {
 		return err
 	}
 	j.Index = ix
-	return aio.WriteFileAtomic(fs, j.indexPath(), AppendHeader(nil, ix, j.Created))
+	return aio.WriteFileAtomic(fs, j.IndexPath(), AppendHeader(nil, ix, j.Created))
 }

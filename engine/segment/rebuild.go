@@ -21,10 +21,16 @@ type Log struct {
 	// the segment behind, so that this one is never younger.
 	NeighbourAppend int64
 	Created         int64 // Unix time in nanoseconds, for an index that is written
+	// Rewrites counts how often compaction has replaced the log in this life: what has been
+	// read of another one says nothing of this.
+	Rewrites int
 }
 
-func (l *Log) logPath() string   { return filepath.Join(l.Dir, l.ID.LogName()) }
-func (l *Log) indexPath() string { return filepath.Join(l.Dir, l.ID.IndexName()) }
+// LogPath names the log's file.
+func (l *Log) LogPath() string { return filepath.Join(l.Dir, l.ID.LogName()) }
+
+// IndexPath names the index's file.
+func (l *Log) IndexPath() string { return filepath.Join(l.Dir, l.ID.IndexName()) }
 
 func (l *Log) interval() int {
 	if l.Interval == 0 {
@@ -93,7 +99,7 @@ type build struct {
 }
 
 func (b *build) run(fs aio.FS) (Report, error) {
-	f, size, err := openLog(fs, b.logPath())
+	f, size, err := OpenLog(fs, b.LogPath())
 	if err != nil {
 		return Report{}, err
 	}
@@ -104,7 +110,7 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	}
 	l := newJobReader(f, end)
 	s := newScanner(l, ScanOptions{
-		Path: b.logPath(), To: end, Offset: b.ID.Base, EndOffset: b.EndOffset,
+		Path: b.LogPath(), To: end, Offset: b.ID.Base, EndOffset: b.EndOffset,
 		Chain: b.Chain, Tail: tail,
 	})
 	b.ix = NewIndex(b.ID, b.interval(), nil)
@@ -114,7 +120,7 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	b.times = newAppendTimes(b.hints, b.writer.whole(), b.NeighbourAppend)
 	b.minTime = NoTime
 	if err := s.walk(b.hints, b.add, b.ix.skip); err != nil {
-		return Report{}, withPath(err, b.logPath())
+		return Report{}, withPath(err, b.LogPath())
 	}
 	b.ix.newest = b.times.newest()
 	unreadable := len(l.unreadable)
@@ -128,7 +134,7 @@ func (b *build) run(fs aio.FS) (Report, error) {
 	}
 	err = b.write(fs, l)
 	if err != nil && !aio.IsNoSpace(err) {
-		return Report{}, withPath(err, b.logPath())
+		return Report{}, withPath(err, b.LogPath())
 	}
 	return Report{Index: b.ix, Unreadable: unreadable, Unwritten: err != nil}, nil
 }
@@ -146,10 +152,10 @@ func (b *build) salvaged(fs aio.FS, logBytes int64) *Index {
 func (b *build) extent(size int64) (int64, Tail, error) {
 	switch {
 	case size > MaxLogBytes:
-		return 0, 0, fmt.Errorf("%s: %w: expected at most %d bytes, found %d", b.logPath(), ErrLogSize, int64(MaxLogBytes), size)
+		return 0, 0, fmt.Errorf("%s: %w: expected at most %d bytes, found %d", b.LogPath(), ErrLogSize, int64(MaxLogBytes), size)
 	case b.form == FormSealed && b.logBytes > 0 && size != b.logBytes,
 		b.form == FormOpen && size < b.logBytes:
-		return 0, 0, fmt.Errorf("%s: %w: expected %d bytes, found %d", b.logPath(), ErrLogSize, b.logBytes, size)
+		return 0, 0, fmt.Errorf("%s: %w: expected %d bytes, found %d", b.LogPath(), ErrLogSize, b.logBytes, size)
 	case b.form == FormOpen && b.logBytes == 0:
 		return size, TailZeros, nil
 	case b.form == FormOpen:
@@ -195,12 +201,12 @@ func (b *build) write(fs aio.FS, l *logReader) error {
 		data = AppendHeader(make([]byte, 0, EntryAt(b.ix.Len())), b.ix, b.Created)
 		data = AppendEntries(data, b.ix, 0, b.ix.Len())
 	}
-	return aio.WriteFileAtomic(fs, b.indexPath(), data)
+	return aio.WriteFileAtomic(fs, b.IndexPath(), data)
 }
 
-// openLog opens a log for reading past the page cache, where that is possible:
+// OpenLog opens a log for reading past the page cache, where that is possible:
 // the cache may show data that the device does not have.
-func openLog(fs aio.FS, path string) (aio.FSFile, int64, error) {
+func OpenLog(fs aio.FS, path string) (aio.FSFile, int64, error) {
 	f, err := fs.Open(path, aio.OpenDirect)
 	if errors.Is(err, aio.ErrNoDirect) {
 		f, err = fs.Open(path, 0)
@@ -219,12 +225,12 @@ func openLog(fs aio.FS, path string) (aio.FSFile, int64, error) {
 // readIndex reads an index file, whatever its form. A file that cannot be read is
 // one that must be rebuilt.
 func readIndex(fs aio.FS, l *Log, logBytes int64) ([]byte, error) {
-	data, err := aio.ReadFile(fs, l.indexPath(), MaxIndexFileBytes(logBytes, MinIndexInterval))
+	data, err := aio.ReadFile(fs, l.IndexPath(), MaxIndexFileBytes(logBytes, MinIndexInterval))
 	switch {
 	case err == nil:
 		return data, nil
 	case aio.IsNotExist(err):
-		return nil, fmt.Errorf("%s: %w: %w", l.indexPath(), ErrIndexMissing, ErrRebuild)
+		return nil, fmt.Errorf("%s: %w: %w", l.IndexPath(), ErrIndexMissing, ErrRebuild)
 	}
 	return nil, fmt.Errorf("%w: %w", ErrRebuild, err)
 }

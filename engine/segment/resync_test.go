@@ -15,7 +15,7 @@ type walked struct {
 }
 
 // walkBuffer serves all walks of tests, which run one after the other.
-var walkBuffer = alignedBuffer(readBytes)
+var walkBuffer = AlignedBuffer(readBytes)
 
 func walk(t testing.TB, data []byte, o ScanOptions, hints *Index) walked {
 	t.Helper()

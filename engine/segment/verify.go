@@ -58,7 +58,7 @@ var _ aio.Job = (*VerifyJob)(nil)
 // Run implements aio.Job. Damage is no error. ErrLogSize: the log has changed between
 // two runs.
 func (j *VerifyJob) Run(fs aio.FS) error {
-	f, size, err := openLog(fs, j.logPath())
+	f, size, err := OpenLog(fs, j.LogPath())
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (j *VerifyJob) Run(fs aio.FS) error {
 	if j.scan == nil {
 		j.begin(fs, f, size)
 	} else if size != j.size {
-		return fmt.Errorf("%s: %w: expected %d bytes, found %d", j.logPath(), ErrLogSize, j.size, size)
+		return fmt.Errorf("%s: %w: expected %d bytes, found %d", j.LogPath(), ErrLogSize, j.size, size)
 	}
 	l := j.scan.logReader
 	l.r = f
@@ -74,7 +74,7 @@ func (j *VerifyJob) Run(fs aio.FS) error {
 	for j.More = true; j.More && (j.Budget == 0 || l.taken-from < j.Budget); {
 		end, err := j.scan.advance(j.Index, func(b *Batch) { j.batch(l, b) }, j.damage)
 		if err != nil {
-			return withPath(err, j.logPath())
+			return withPath(err, j.LogPath())
 		}
 		j.More = !end
 	}
@@ -104,7 +104,7 @@ func (j *VerifyJob) begin(fs aio.FS, f io.ReaderAt, size int64) {
 	}
 	j.size = size
 	j.scan = newScanner(newJobReader(f, end), ScanOptions{
-		Path: j.logPath(), To: end, Offset: j.ID.Base, EndOffset: j.EndOffset,
+		Path: j.LogPath(), To: end, Offset: j.ID.Base, EndOffset: j.EndOffset,
 		Chain: j.Chain, Tail: tail,
 	})
 }
@@ -175,7 +175,7 @@ func (j *VerifyJob) misplaced(i int) error {
 	if overlaps(j.Damage, e.Pos, e.Pos+1) {
 		return nil
 	}
-	return &IndexError{Path: j.indexPath(), Kind: ErrIndexDamaged, Field: "entry without a batch", At: EntryAt(i), Expected: e.Pos, Found: e.Offset}
+	return &IndexError{Path: j.IndexPath(), Kind: ErrIndexDamaged, Field: "entry without a batch", At: EntryAt(i), Expected: e.Pos, Found: e.Offset}
 }
 
 // compare checks the regions. A region that differs although all its batches
@@ -184,7 +184,7 @@ func (j *VerifyJob) misplaced(i int) error {
 func (j *VerifyJob) compare(l *logReader) error {
 	if j.Index.sealed != nil {
 		if _, err := l.allRegions(); err != nil {
-			return withPath(err, j.logPath())
+			return withPath(err, j.LogPath())
 		}
 		found := j.Damage
 		for i := range j.suspects {

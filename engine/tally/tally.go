@@ -17,6 +17,9 @@ type Stats struct {
 	Checkpoints, RemovedSegments   uint64
 	Duplicates, RefusedSequences   uint64 // of idempotent producers
 
+	CompactedSegments, CompactedRecords uint64 // replaced; that have gone
+	CompactedBytes, CompactionErrors    uint64 // that have gone
+
 	// Of the newest checkpoint, by the loop's clock in nanoseconds: when it began, which
 	// may not have ended, and of the newest that has ended, when and how long it took.
 	CheckpointBegan, CheckpointEnded, CheckpointTook int64

@@ -116,6 +116,7 @@ var Table = []Package{
 	{Path: "engine/flushwindow", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/throttle", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/order", Rank: 20, Traits: NoOS | DataPath},
+	{Path: "engine/compaction", Rank: 58, Traits: NoOS | DataPath},
 	{Path: "engine/chunks", Rank: 52, Traits: NoOS | DataPath},
 	{Path: "engine/slab", Rank: 50, Traits: NoOS | DataPath},
 	{Path: "engine/timesearch", Rank: 50, Traits: NoOS | DataPath},

@@ -209,6 +209,9 @@ func (e trouble) SealFailed(k engine.Key, base int64, err error) {
 	e.t.Errorf("seal of %v at %d failed: %v", k, base, err)
 }
 
+func (e trouble) CompactionFailed(dir string, err error) {
+	e.t.Errorf("not compacted: %s: %v", dir, err)
+}
 func (e trouble) SegmentsLeft(dir string, err error) { e.t.Errorf("segments left in %s: %v", dir, err) }
 
 func (e trouble) DiskFull(shard int, full bool, err error) {

@@ -40,6 +40,7 @@ type Options struct {
 	GroupRetention                                       time.Duration
 	GroupLogBytes                                        int64
 	OnFull                                               string
+	CompactionRate, CompactionKeys                       int64
 	ScrubRate                                            int64
 	ScrubInterval                                        time.Duration
 	ShutdownTimeout                                      time.Duration
@@ -225,6 +226,11 @@ func behindSettings(o *Options) []Setting {
 
 		{Name: "retention.on_full", Flag: "retention-on-full", Default: FullRefuse, value: wordValue{&o.OnFull, []string{FullRefuse, FullDelete}},
 			Help: "on a full disk: refuse what producers send until there is room, or delete the oldest log files of topics with a retention limit before their time"},
+
+		{Name: "compaction.rate", Flag: "compaction-rate", Default: "32MiB", value: sizeValue{to: &o.CompactionRate, min: 64 * kib, max: 1024 * gib},
+			Help: "most that is read in a second of topics with cleanup.policy compact, to find what is superseded"},
+		{Name: "compaction.keys", Flag: "compaction-keys", Default: "32MiB", value: sizeValue{to: &o.CompactionKeys, min: 64 * kib, max: gib},
+			Help: "memory of each shard for the keys of the partition that it compacts, 24 bytes a key; what has more takes several passes"},
 
 		{Name: "scrub.rate", Flag: "scrub-rate", Default: "8MiB", value: sizeValue{to: &o.ScrubRate, max: 1024 * gib},
 			Help: "how much of the full segments is read in the background in a second, to find what has rotted; 0 turns that off"},
