@@ -345,6 +345,7 @@ func (k *keyed) mustGoOn(image *sim.Image, least map[int64]bool) {
 	for at, rec := range got {
 		next.mustBe(at, &rec)
 	}
+	next.mustHoldOnly(next.p())
 	next.compact()
 	next.mustHold(next.expected(next.clean(), false))
 	next.mustBeSound()
@@ -665,3 +666,25 @@ func TestSegmentsAreTrimmedAndDroppedWhileTheyAreCompacted(t *testing.T) {
 type droppedPartition struct{ done bool }
 
 func (d *droppedPartition) Dropped(Key) { d.done = true }
+
+// The scrubber takes nothing for damage that compaction has done under it.
+func TestTheScrubberUnderstandsCompaction(t *testing.T) {
+	for seed := uint64(20); seed < 28; seed++ {
+		k := newKeyed(t, rigOptions{seed: seed}, layout.Compaction{})
+		s, told := k.scrubber(1 << 30)
+		k.fill(5, 20)
+		for range 4 { // with tombstones that go, so that segments are replaced again and again
+			k.fill(len(k.p().bases)+1, 20)
+			k.checkpointAll()
+			k.checkpointAll()
+			k.pass()
+		}
+		from := told.passes
+		k.until("a pass of the scrubber", func() bool { return told.passes > from+1 })
+		if len(told.found) > 0 || len(told.failed) > 0 || s.Stats().Segments.Load() == 0 {
+			t.Fatalf("found %+v, failed %v", told.found, told.failed)
+		}
+		s.Stop()
+		k.w.Kill()
+	}
+}
