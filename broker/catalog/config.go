@@ -43,6 +43,14 @@ const (
 	CompactAndDelete Policy = 2
 )
 
+// String is the policy's name.
+func (p Policy) String() string {
+	if p > CompactAndDelete {
+		return fmt.Sprintf("policy(%d)", uint8(p))
+	}
+	return table[KeyCleanupPolicy-1].Words[p]
+}
+
 // Compacts reports whether superseded records go.
 func (p Policy) Compacts() bool { return p != Delete }
 

@@ -80,7 +80,7 @@ func TestATopicThatCannotBeIsRefusedWithItsReason(t *testing.T) {
 		{newTopic("none", -7, 1), 37, "expected 1"},
 		{newTopic("copies", 1, 3), 38, "1 broker"},
 		{away, 39, "broker 1"},
-		{newTopic("compact", 1, 1, "cleanup.policy=compact"), 40, "compaction"},
+		{newTopic("compact", 1, 1, "cleanup.policy=compress"), 40, "compact"},
 		{newTopic("gzip", 1, 1, "compression.type=gzip"), 40, "producer"},
 		{newTopic("what", 1, 1, "what=ever"), 40, "what"},
 		{newTopic("short", 1, 1, "retention.ms=1"), 40, "retention.ms"},
@@ -157,7 +157,7 @@ func TestConfigurationsAreDescribedInEveryVersion(t *testing.T) {
 				t.Errorf("version %d: %s is %+v, expected %s", v, name, d, want)
 			}
 		}
-		if v >= 1 && (all["retention.ms"].Source != 1 || all["segment.bytes"].Source != 5 || all["cleanup.policy"].ReadOnly != true) {
+		if v >= 1 && (all["retention.ms"].Source != 1 || all["segment.bytes"].Source != 5 || all["compression.type"].ReadOnly != true) {
 			t.Errorf("version %d: %+v", v, all["retention.ms"])
 		}
 		if code, all = c.described(v, 4, "1", "num.partitions", "broker.id"); code != 0 || len(all) != 2 || *all["num.partitions"].Value != "1" {

@@ -41,9 +41,11 @@ func limitMillis(d time.Duration) string {
 // configs are all that a topic has. Tools read them all and write some back, so that
 // there are rows too for what has one value only here.
 var configs = [...]config{
-	{name: "cleanup.policy", kind: kmsg.ConfigTypeList, value: "delete", help: "there is no compaction yet"},
+	{name: "cleanup.policy", kind: kmsg.ConfigTypeList, own: "cleanup.policy",
+		get: func(c *catalog.Config) string { return c.CleanupPolicy().String() }},
 	{name: "compression.type", kind: kmsg.ConfigTypeString, value: "producer", help: "batches stay as their producers compressed them"},
-	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, value: "86400000", help: "there is no compaction yet"},
+	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, own: "delete.retention.ms",
+		get: func(c *catalog.Config) string { return number(c.DeleteRetention().Milliseconds()) }},
 	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "files go when nobody reads them any more"},
 	{name: "flush.messages", kind: kmsg.ConfigTypeLong, value: longest, help: "see mqd.durability"},
 	{name: "flush.ms", kind: kmsg.ConfigTypeLong, own: "flush.interval",
@@ -51,7 +53,7 @@ var configs = [...]config{
 		help: "longest time until what is acknowledged begins to be made safe; 0 with mqd.durability flushed"},
 	{name: "index.interval.bytes", kind: kmsg.ConfigTypeInt, own: "index.interval.bytes",
 		get: func(c *catalog.Config) string { return number(c.IndexInterval()) }},
-	{name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "there is no compaction yet"},
+	{name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "nothing is compacted for its age"},
 	{name: "max.message.bytes", kind: kmsg.ConfigTypeInt, own: "max.message.bytes",
 		get: func(c *catalog.Config) string { return number(c.MaxMessageBytes()) }},
 	{name: "message.timestamp.after.max.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "times are not judged"},
@@ -63,8 +65,12 @@ var configs = [...]config{
 			}
 			return "CreateTime"
 		}},
-	{name: "min.cleanable.dirty.ratio", kind: kmsg.ConfigTypeDouble, value: "0.5", help: "there is no compaction yet"},
-	{name: "min.compaction.lag.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "there is no compaction yet"},
+	{name: "min.cleanable.dirty.ratio", kind: kmsg.ConfigTypeDouble, own: "min.cleanable.dirty.ratio",
+		get: func(c *catalog.Config) string {
+			return strconv.FormatFloat(float64(c.DirtyRatio())/1000, 'f', -1, 64)
+		}},
+	{name: "min.compaction.lag.ms", kind: kmsg.ConfigTypeLong, own: "min.compaction.lag.ms",
+		get: func(c *catalog.Config) string { return number(c.CompactionLag().Milliseconds()) }},
 	{name: "min.insync.replicas", kind: kmsg.ConfigTypeInt, value: "1", help: "there is one broker"},
 	{name: "mqd.durability", kind: kmsg.ConfigTypeString, own: "durability",
 		get: func(c *catalog.Config) string { return c.Durability().String() }},
