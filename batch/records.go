@@ -39,9 +39,21 @@ type RecordView struct {
 	Key       []byte // nil if the record has no key, which differs from an empty one
 	Value     []byte // nil if the record has no value (a tombstone)
 
-	headers     []byte
-	headerCount int32
+	headers HeaderList
 }
+
+// HeaderList is the headers of a record as they stand in the batch. They were checked with
+// the record. The zero value has none.
+type HeaderList struct {
+	raw []byte
+	n   int32
+}
+
+// Len returns the number of headers.
+func (l HeaderList) Len() int { return int(l.n) }
+
+// All returns an iterator over the headers.
+func (l HeaderList) All() HeaderIterator { return HeaderIterator{rest: l.raw, left: l.n} }
 
 // Records returns an iterator over body, the batch's uncompressed records: the
 // bytes of a batch from AtRecords on, or what [Decompress] made of them.
@@ -65,7 +77,7 @@ func (it *Iterator) Next() bool {
 		return false
 	}
 	if it.index < it.count {
-		return it.parse()
+		return it.short() || it.parse()
 	}
 	if it.p != len(it.body) {
 		it.err = failRecord(ErrInvalid, int(it.index), "bytes after the records", it.p, int64(it.p), int64(len(it.body)))
@@ -76,9 +88,67 @@ func (it *Iterator) Next() bool {
 // Record returns the record that Next went to.
 func (it *Iterator) Record() RecordView { return it.rec }
 
+// At is [Iterator.Record] without a copy: the view is that of the next record after the
+// next Next.
+func (it *Iterator) At() *RecordView { return &it.rec }
+
 // Err returns what ended the walk before the batch's end: an [Error] of kind
 // [ErrTruncated] or [ErrInvalid], or nil.
 func (it *Iterator) Err() error { return it.err }
+
+// short reads one record of the common form: its lengths have at most two bytes, it has a
+// value and no headers, and it is not at the end of the batch. False means that it may have
+// another form, or be wrong, which parse will tell; nothing has changed then.
+func (it *Iterator) short() bool {
+	const after = 8 // bytes that can be read behind the record without looking
+	b := it.body
+	if len(b)-it.p < MinRecordSize+after {
+		return false
+	}
+	length, p := shortVarint(b, it.p)
+	if p == 0 || length < MinRecordSize-1 || int(length) > len(b)-p-after {
+		return false
+	}
+	end := p + int(length)
+	ts, p := shortVarint(b, p+1)
+	if p == 0 {
+		return false
+	}
+	delta, p := shortVarint(b, p)
+	if p == 0 || delta <= it.last || delta > it.max {
+		return false
+	}
+	n, p := shortVarint(b, p)
+	if p == 0 || n < -1 {
+		return false
+	}
+	var key []byte
+	if n >= 0 {
+		if int(n) >= end-p {
+			return false
+		}
+		key = b[p : p+int(n) : p+int(n)]
+		p += int(n)
+	}
+	if p >= end {
+		return false
+	}
+	n, p = shortVarint(b, p)
+	if p == 0 || n < 0 || p+int(n) != end-1 || b[end-1] != 0 {
+		return false
+	}
+	r := &it.rec
+	r.Offset = it.base + int64(delta)
+	r.Timestamp = it.baseTime + int64(ts)
+	if it.appended {
+		r.Timestamp = it.appendTime
+	}
+	r.Key, r.Value = key, b[p:end-1:end-1]
+	r.headers = HeaderList{}
+	it.p, it.last = end, delta
+	it.index++
+	return true
+}
 
 // parse reads one record. The position moves only if the whole record is good.
 func (it *Iterator) parse() bool {
@@ -137,7 +207,10 @@ func (it *Iterator) parse() bool {
 		r.Timestamp = it.appendTime
 	}
 	r.Key, r.Value = key, value
-	r.headers, r.headerCount = b[p:], headers
+	r.headers = HeaderList{}
+	if headers != 0 {
+		r.headers = HeaderList{b[p:], headers}
+	}
 	it.p = end
 	it.last = delta
 	it.index++
@@ -217,12 +290,13 @@ func nullableBytes(b []byte, p int) ([]byte, int) {
 }
 
 // HeaderCount returns the number of headers of the record.
-func (r *RecordView) HeaderCount() int { return int(r.headerCount) }
+func (r *RecordView) HeaderCount() int { return r.headers.Len() }
+
+// HeaderList returns the record's headers, to keep without the rest of the view.
+func (r *RecordView) HeaderList() HeaderList { return r.headers }
 
 // Headers returns an iterator over the record's headers.
-func (r *RecordView) Headers() HeaderIterator {
-	return HeaderIterator{rest: r.headers, left: r.headerCount}
-}
+func (r *RecordView) Headers() HeaderIterator { return r.headers.All() }
 
 // HeaderIterator walks the headers of a record, in their order. They were
 // checked with the record, so there is no error to ask for.

@@ -51,6 +51,19 @@ func putVarint64(b []byte, p int, v int64) int {
 	return p + 1
 }
 
+// shortVarint reads a varint of one or two bytes at b[p:], which has two. The next position
+// is 0 if it is longer.
+func shortVarint(b []byte, p int) (int32, int) {
+	u := uint32(b[p])
+	if u < 0x80 {
+		return unzigzag32(u), p + 1
+	}
+	if b[p+1] >= 0x80 {
+		return 0, 0
+	}
+	return unzigzag32(u&0x7f | uint32(b[p+1])<<7), p + 2
+}
+
 // varint32 reads the varint at b[p:] and returns it with the next position, or
 // with varintTruncated or varintOverflow.
 func varint32(b []byte, p int) (int32, int) {
