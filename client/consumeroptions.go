@@ -152,7 +152,8 @@ func WithFetchWait(d time.Duration) ConsumerOption { return func(c *consumerConf
 
 // WithPrefetch bounds the bytes that are fetched ahead of [Consumer.Poll], over
 // all partitions. Default 64 MiB. Each partition may have two answers waiting,
-// of at least 64 KiB each whatever the bound, and more when the consumer is behind in it.
+// of at least 64 KiB each whatever the bound, and more where the consumer is behind, all
+// together as much as [WithCatchUp] says.
 func WithPrefetch(n int) ConsumerOption { return func(c *consumerConfig) { c.prefetch = n } }
 
 // WithDecodeLimit bounds what one batch may become when it is decompressed, in

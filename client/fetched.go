@@ -42,25 +42,31 @@ func (b *Batch) Records() iter.Seq[RecordView] {
 // each walks the records.
 func (b *Batch) each(yield func(RecordView) bool) {
 	c := b.run.Batches()
+	var v RecordView
+	stamp := int64(batch.NoTimestamp) // of v.Time
 	for it, ok := c.Next(); ok; it, ok = c.Next() {
 		for it.Next() {
-			r := it.Record()
+			r := it.At()
 			if r.Offset < b.run.From {
 				continue
 			}
-			if !yield(viewOf(&r)) {
+			if r.Timestamp != stamp {
+				stamp, v.Time = r.Timestamp, timeOf(r.Timestamp)
+			}
+			v.Offset, v.Key, v.Value, v.headers = r.Offset, r.Key, r.Value, r.HeaderList()
+			if !yield(v) {
 				return
 			}
 		}
 	}
 }
 
-func viewOf(r *batch.RecordView) RecordView {
-	v := RecordView{Offset: r.Offset, Key: r.Key, Value: r.Value, view: *r}
-	if r.Timestamp != batch.NoTimestamp {
-		v.Time = time.UnixMilli(r.Timestamp)
+// timeOf is the time of a record with this timestamp.
+func timeOf(stamp int64) time.Time {
+	if stamp == batch.NoTimestamp {
+		return time.Time{}
 	}
-	return v
+	return time.UnixMilli(stamp)
 }
 
 // Release gives the batch's memory back. Its records are gone then. A second

@@ -77,12 +77,12 @@ type RecordView struct {
 	Value  []byte
 	Time   time.Time
 
-	view batch.RecordView
+	headers batch.HeaderList
 }
 
 // Header returns the value of the first header with this key.
 func (v RecordView) Header(key string) ([]byte, bool) {
-	it := v.view.Headers()
+	it := v.headers.All()
 	for it.Next() {
 		if string(it.Key()) == key {
 			return it.Value(), true
@@ -92,14 +92,14 @@ func (v RecordView) Header(key string) ([]byte, bool) {
 }
 
 // HeaderCount is the number of headers.
-func (v RecordView) HeaderCount() int { return v.view.HeaderCount() }
+func (v RecordView) HeaderCount() int { return v.headers.Len() }
 
 // Clone copies the record out of the batch's memory.
 func (v RecordView) Clone() Record {
 	r := Record{Key: bytes.Clone(v.Key), Value: bytes.Clone(v.Value), Time: v.Time}
-	if n := v.view.HeaderCount(); n > 0 {
+	if n := v.headers.Len(); n > 0 {
 		r.Headers = make([]Header, 0, n)
-		it := v.view.Headers()
+		it := v.headers.All()
 		for it.Next() {
 			r.Headers = append(r.Headers, Header{Key: string(it.Key()), Value: bytes.Clone(it.Value())})
 		}

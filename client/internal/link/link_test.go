@@ -40,7 +40,7 @@ func TestFramesComeOutAsTheyWentIn(t *testing.T) {
 		var stream []byte
 		var bodies [][]byte
 		for range rapid.IntRange(1, 20).Draw(t, "frames") {
-			n := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, 5000)).Draw(t, "size")
+			n := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, 5000), rapid.IntRange(directBytes-100, 2*directBytes)).Draw(t, "size")
 			body := bytes.Repeat([]byte{byte(len(bodies) + 1)}, n)
 			bodies = append(bodies, body)
 			stream = wire.AppendFetchResponse(stream, uint32(len(bodies)), &wire.FetchResponse{Batches: body})
@@ -52,7 +52,7 @@ func TestFramesComeOutAsTheyWentIn(t *testing.T) {
 		case 2:
 			src = iotest.HalfReader(src)
 		}
-		fr := readerOf(src, rapid.IntRange(wire.HeaderSize, 3000).Draw(t, "buffer"))
+		fr := readerOf(src, rapid.OneOf(rapid.IntRange(wire.HeaderSize, 3000), rapid.IntRange(directBytes, 5*directBytes)).Draw(t, "buffer"))
 		for i, want := range bodies {
 			f, err := fr.next()
 			if err != nil {

@@ -17,6 +17,13 @@ const (
 
 	// growStep bounds what is made for a larger frame before its bytes come.
 	growStep = 1 << 20
+
+	// directBytes is the size of a body that is read into memory of its own, if not all of
+	// it has come: it need not be copied then.
+	directBytes = 32 << 10
+
+	// headBytes is how much is read behind such a frame to find the next one's header.
+	headBytes = 4 << 10
 )
 
 // Frame is one frame from the broker.
@@ -24,8 +31,7 @@ type Frame struct {
 	wire.Header
 	// Body is valid until the next frame is read, unless Own is set.
 	Body []byte
-	// Own is the memory of Body when the frame was larger than the reader's
-	// buffer. Whoever keeps the memory sets Own to nil.
+	// Own is the memory of Body when that was read into memory of its own. Whoever keeps the memory sets Own to nil.
 	Own *Buffer
 }
 
@@ -35,28 +41,34 @@ type frameReader struct {
 	pool  *BufferPool
 	limit uint32
 	buf   []byte
-	r, w  int // read and write position in buf
+	r, w  int  // read and write position in buf
+	large bool // the last frame was read into memory of its own
 }
 
 // next returns the next frame. Errors are those of the stream, or wrap
 // [ErrProtocol].
 func (fr *frameReader) next() (Frame, error) {
-	if err := fr.fill(wire.HeaderSize); err != nil {
+	room := len(fr.buf)
+	if fr.large {
+		room = headBytes // what comes is probably the head of another one
+	}
+	if err := fr.fill(wire.HeaderSize, room); err != nil {
 		return Frame{}, err
 	}
 	h, err := wire.ParseHeader(fr.buf[fr.r:fr.w], fr.limit)
 	if err != nil {
 		return Frame{}, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	if h.FrameSize() > len(fr.buf) {
+	fr.large = h.FrameSize() > len(fr.buf) || h.BodySize() >= directBytes && h.FrameSize() > fr.w-fr.r
+	if fr.large {
 		fr.r += wire.HeaderSize
-		own, err := fr.large(h.BodySize())
+		own, err := fr.direct(h.BodySize())
 		if err != nil {
 			return Frame{}, err
 		}
 		return Frame{Header: h, Body: own.B, Own: own}, nil
 	}
-	if err := fr.fill(h.FrameSize()); err != nil {
+	if err := fr.fill(h.FrameSize(), len(fr.buf)); err != nil {
 		return Frame{}, err
 	}
 	body := fr.buf[fr.r+wire.HeaderSize : fr.r+h.FrameSize()]
@@ -70,8 +82,9 @@ func (fr *frameReader) more() bool {
 	return err == nil && h.FrameSize() <= fr.w-fr.r
 }
 
-// fill reads until n bytes, at most the buffer, are unread.
-func (fr *frameReader) fill(n int) error {
+// fill reads until n bytes, at most the buffer, are unread, and no more than room in the
+// buffer.
+func (fr *frameReader) fill(n, room int) error {
 	if fr.r == fr.w {
 		fr.r, fr.w = 0, 0
 	}
@@ -80,7 +93,7 @@ func (fr *frameReader) fill(n int) error {
 		fr.r = 0
 	}
 	for fr.w-fr.r < n {
-		got, err := fr.src.Read(fr.buf[fr.w:])
+		got, err := fr.src.Read(fr.buf[fr.w:min(len(fr.buf), fr.r+room)])
 		fr.w += got
 		if err != nil && fr.w-fr.r < n {
 			return err
@@ -89,9 +102,9 @@ func (fr *frameReader) fill(n int) error {
 	return nil
 }
 
-// large reads a body of n bytes into memory of its own, which grows as the
+// direct reads a body of n bytes into memory of its own, which grows as the
 // bytes come.
-func (fr *frameReader) large(n int) (*Buffer, error) {
+func (fr *frameReader) direct(n int) (*Buffer, error) {
 	b := fr.pool.Get(min(n, growStep))
 	have := copy(b.B, fr.buf[fr.r:fr.w])
 	fr.r += have

@@ -77,7 +77,7 @@ func (r *Run) add(rest []byte, limit int) ([]byte, error) {
 	it := h.Records(body)
 	last := max(r.Last, r.From-1)
 	for it.Next() {
-		offset := it.Record().Offset
+		offset := it.At().Offset
 		if offset < r.From {
 			continue
 		}
