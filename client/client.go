@@ -34,6 +34,18 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
+// The order of locks.
+//
+// Locks are taken in this order, and none is held while waiting for anything but the next
+// one: of a [Consumer], then of the Client or of a membership ([member.Member]) or of a
+// [link.Link]; of a [lane.Lane], then of its Producer, of a link, or of the producer's
+// memory. Those of the Client, of a membership, of a link, of a Producer and of memory are
+// the last: nothing is called with them that takes another. So whoever holds the Client's
+// lock and wants to know something of its consumers copies the list and gives the lock
+// back first. Links call requests, members call their host, and everybody calls hooks,
+// without any lock. The token that lets commits of a membership follow each other is taken
+// before all locks, and held over a request.
+
 // Client is a connection to one broker, for any number of goroutines.
 type Client struct {
 	_ noCopy

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/mqd-broker/mqd/client/internal/lane"
@@ -189,4 +190,11 @@ func WithPartition(p int32) ProducerOption { return func(c *producerConfig) { c.
 // until its batch is sent, and go on to the next one then.
 func WithPartitioner(f Partitioner) ProducerOption {
 	return func(c *producerConfig) { c.partitioner = f }
+}
+
+// RoundRobin is a [Partitioner] that gives every record to the next partition, whatever its
+// key. Each producer needs one of its own.
+func RoundRobin() Partitioner {
+	var next atomic.Uint32
+	return func(_ []byte, n int32) int32 { return int32((next.Add(1) - 1) % uint32(n)) }
 }

@@ -432,6 +432,12 @@ func TestThePartitionCanBeChosen(t *testing.T) {
 	if pos, err := own.Send(ctx, Record{Key: []byte{3}}); err != nil || pos.Partition != 3 {
 		t.Fatalf("%+v, %v", pos, err)
 	}
+	around := openProducer(t, c, "alerts", WithPartitioner(RoundRobin()))
+	for i := range 9 {
+		if pos, err := around.Send(ctx, Record{Key: []byte("k")}); err != nil || pos.Partition != int32(i%4) {
+			t.Fatalf("record %d at %+v, %v", i, pos, err)
+		}
+	}
 	_, err := own.Send(ctx, Record{Key: []byte{9}})
 	wantError(t, err, ErrUnknownPartition)
 	_, err = c.Producer("alerts", WithPartition(4))
