@@ -11,10 +11,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/client"
 )
 
@@ -23,8 +25,9 @@ var ErrWrong = errors.New("messages are wrong")
 
 // Options say what is measured. Zero fields take the defaults.
 type Options struct {
-	// Addr is the broker.
+	// Addr is the broker, PID its process, 0 if it is not known.
 	Addr string
+	PID  int
 	// Messages is the size of the backlog. Default 5,000,000.
 	Messages int
 	// Size of a message in bytes, 16 to 60,000. Default 180.
@@ -153,7 +156,7 @@ const recordOverhead = batch.MinRecordSize + 4
 
 // read reads the whole backlog with one consumer.
 func read(ctx context.Context, c *client.Client, topic string, o *Options) (Round, error) {
-	before := c.Stats()
+	before, cpu := c.Stats(), o.cpu()
 	begun := time.Now()
 	co, err := c.Consumer(append([]client.ConsumerOption{client.Topics(topic)}, o.Consumer...)...)
 	if err != nil {
@@ -177,10 +180,23 @@ func read(ctx context.Context, c *client.Client, topic string, o *Options) (Roun
 		b.Release()
 	}
 	r.Seconds = time.Since(begun).Seconds()
-	after := c.Stats()
+	after, used := c.Stats(), o.cpu()
+	r.ClientCPU = (used[0] - cpu[0]).Seconds() / float64(o.Messages)
+	r.BrokerCPU = (used[1] - cpu[1]).Seconds() / float64(o.Messages)
 	r.Bytes = int64(after.FetchedBytes - before.FetchedBytes)
 	r.Answers = int64(after.FetchAnswers - before.FetchAnswers)
 	r.PerSecond = float64(o.Messages) / r.Seconds
 	r.BytesPerSecond = float64(r.Bytes) / r.Seconds
 	return r, co.Close(ctx)
+}
+
+// cpu is the CPU time used so far by this process and the broker's, 0 where the system
+// does not tell.
+func (o *Options) cpu() (used [2]time.Duration) {
+	for i, pid := range []int{os.Getpid(), o.PID} {
+		if d, err := machine.CPUTime("/", pid); err == nil && pid > 0 {
+			used[i] = d
+		}
+	}
+	return used
 }

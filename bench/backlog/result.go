@@ -13,19 +13,23 @@ type Round struct {
 	Answers        int64   `json:"answers"` // to fetches
 	BytesPerSecond float64 `json:"bytes_per_second"`
 	Raw            float64 `json:"loopback_bytes_per_second"`
-	Wrong          int64   `json:"wrong"` // messages out of place
+	ClientCPU      float64 `json:"client_cpu_seconds_per_message"`
+	BrokerCPU      float64 `json:"broker_cpu_seconds_per_message"` // 0: not known
+	Wrong          int64   `json:"wrong"`                          // messages out of place
 }
 
 // String is a line of a table.
 func (r Round) String() string {
-	return fmt.Sprintf("%9.2f %9.0f %9.0f %12.2f %9.0f %7d",
-		r.PerSecond/1e6, r.BytesPerSecond/1e6, r.Raw/1e6, r.BytesPerSecond/r.Raw, float64(r.Bytes)/float64(max(1, r.Answers))/1024, r.Wrong)
+	return fmt.Sprintf("%9.2f %9.0f %9.0f %12.2f %9.0f %11.0f %11.0f %7d",
+		r.PerSecond/1e6, r.BytesPerSecond/1e6, r.Raw/1e6, r.BytesPerSecond/r.Raw, float64(r.Bytes)/float64(max(1, r.Answers))/1024,
+		r.ClientCPU*1e9, r.BrokerCPU*1e9, r.Wrong)
 }
 
 // Header stands above the lines.
 func Header() string {
-	return fmt.Sprintf("%9s %9s %9s %12s %9s %7s\n%9s %9s %9s %12s %9s %7s",
-		"read", "read", "loopback", "read to", "an answer", "wrong", "million/s", "MB/s", "MB/s", "loopback", "KiB", "")
+	return fmt.Sprintf("%9s %9s %9s %12s %9s %11s %11s %7s\n%9s %9s %9s %12s %9s %11s %11s %7s",
+		"read", "read", "loopback", "read to", "an answer", "client", "broker", "wrong",
+		"million/s", "MB/s", "MB/s", "loopback", "KiB", "ns/message", "ns/message", "")
 }
 
 // Result is what [Run] has measured.

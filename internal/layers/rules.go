@@ -53,7 +53,7 @@ var Table = []Package{
 	{Path: "bench/report", Rank: 91, External: []string{modHDR}},
 	{Path: "bench/budgets", Rank: 92},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
-	{Path: "bench/backlog", Rank: 89},
+	{Path: "bench/backlog", Rank: 90},
 	{Path: "bench/draw", Rank: 0},
 	{Path: "bench/machine", Rank: 89},
 	{Path: "tuning", Rank: 90},

@@ -51,6 +51,7 @@ ended afterwards.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&v.server, "server", "s", "", "`address` of a running broker, host:port; without it one is started")
+	flags.IntVar(&v.options.PID, "server-pid", 0, "`process` of the broker at --server, to know its CPU time")
 	flags.StringVar(&v.class, "class", "flushed", "durability `class` of the topic: memory, written, flushed")
 	flags.IntVar(&v.options.Messages, "messages", 5_000_000, "`messages` of the backlog")
 	flags.IntVar(&v.options.Size, "size", 180, "`bytes` of a message")
@@ -85,7 +86,7 @@ func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
 			return startErr
 		}
 		defer func() { err = errors.Join(err, b.Stop()) }()
-		v.options.Addr = b.Addr
+		v.options.Addr, v.options.PID = b.Addr, b.PID
 	}
 	out := cmd.OutOrStdout()
 	if !v.asJSON() {
