@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -116,8 +117,13 @@ func TestFaultsOfCallsThatPassAreNotNoticed(t *testing.T) {
 			}
 			b.mustHold(id, acked)
 			calls, err := os.ReadFile(filepath.Join(filepath.Dir(binary), "calls"))
-			if err != nil || strings.Count(string(calls), "(INJECTED)") < 20 {
-				t.Fatalf("nothing was tampered with: %d bytes of calls, %v", len(calls), err)
+			// How often depends on how the broker finds it best to write.
+			for _, f := range faults {
+				call, _, _ := strings.Cut(f, ":")
+				hit := regexp.MustCompile(`(?m)\b` + call + `\b.*\(INJECTED\)`)
+				if err != nil || !hit.Match(calls) {
+					t.Errorf("%s was not tampered with: %d bytes of calls, %v", call, len(calls), err)
+				}
 			}
 			b.stop()
 		})
