@@ -7,14 +7,18 @@ import (
 )
 
 // TestVerifyingInPiecesFindsTheSame flips one random bit of a sealed log a thousand
-// times, and holds what is found in small pieces against what is found in one go. The
+// times, 200 in short, and holds what is found in small pieces against what is found in one go. The
 // damage is found each time, and nothing else is called damaged.
 func TestVerifyingInPiecesFindsTheSame(t *testing.T) {
 	_, fs := newDisk(t)
 	rng := newRand(t, 77)
 	l := randomLog(t, testID, rng, 600_000)
 	ix := sealed(t, fs, l)
-	for range 1000 {
+	flips := 1000
+	if testing.Short() {
+		flips = 200
+	}
+	for range flips {
 		at := rng.IntN(len(l.data))
 		data := bytes.Clone(l.data)
 		data[at] ^= 1 << rng.IntN(8)
