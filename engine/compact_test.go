@@ -583,6 +583,54 @@ func TestADamagedSegmentIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A segment that could not be read once keeps what a tombstone behind it deletes. However well
+// it can be read later, the tombstone stays: what is deleted does not come back.
+func TestATombstoneStaysForWhatCouldNotBeReadOnce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		value bool // it is the segment of the value that cannot be read, not the tombstone's
+		skip  int  // readings that succeed before
+	}{
+		{"the tombstone while keys are noted", false, 0},
+		{"the value while keys are noted", true, 0},
+		{"the value while its segment is rewritten", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newKeyed(t, rigOptions{seed: 18}, layout.Compaction{})
+			k.put(batch.CodecNone, sentRecord{"once", "value"})
+			k.fill(3, 20)
+			deletion := int64(len(k.sent))
+			k.put(batch.CodecNone, sentRecord{"once", deleted})
+			k.fill(6, 20)
+			k.checkpointAll()
+			k.checkpointAll()
+			seg := k.p().segmentOf(deletion)
+			if c.value {
+				seg = k.p().first
+			}
+			k.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: k.p().logPath(seg)}, Skip: c.skip})
+			k.pass()
+			k.run(10 * time.Second)
+			for segments := 9; segments < 18; segments += 3 {
+				k.fill(segments, 20)
+				k.compact()
+				got := k.held()
+				_, value := got[0]
+				if r, ok := got[deletion]; value && !ok {
+					t.Fatalf("what is deleted is there again: %q", got[0].Value)
+				} else if ok {
+					k.mustBe(deletion, &r)
+				}
+			}
+			k.restart()
+			k.compact()
+			if _, ok := k.held()[0]; ok {
+				t.Fatal("a later life has not deleted it")
+			}
+		})
+	}
+}
+
 // A disk that is full, or fails to write, costs a compaction and nothing else. A flush that
 // fails ends the log, as any does.
 func TestFailuresOfTheDiskCostACompaction(t *testing.T) {

@@ -111,6 +111,10 @@ type progress struct {
 	clean   int64 // offset up to which it has been compacted
 	horizon int64 // when the first tombstone may go, milliseconds since 1970; 0: there is none
 	rests   int64 // loop time until which it rests
+	// blind is the offset, and one, from which tombstones stay in this life: a segment there
+	// could not be read, now or once. It can be read at another time, and what it kept or
+	// hides is not looked for again. 0: none.
+	blind int64
 }
 
 // stage says what a cleaner does.
@@ -147,6 +151,7 @@ type Cleaner struct {
 	write rewriting
 	rules rules
 	first int64 // the earliest horizon met in this pass
+	blind int64 // as in progress
 
 	unfinished bool // a segment was passed over in this pass
 
@@ -277,13 +282,24 @@ func (c *Cleaner) mapped(err error) {
 	case c.maps.more:
 		c.rest(c.maps.bytes)
 	case c.maps.to == c.maps.from && c.known[c.key].horizon == 0:
-		c.known[c.key] = progress{clean: c.maps.to, rests: c.loop.Now() + int64(lookPause)}
+		c.known[c.key] = progress{clean: c.maps.to, rests: c.loop.Now() + int64(lookPause), blind: c.known[c.key].blind}
 		c.end() // all of it is too young
 	default:
 		now := c.src.Now() / 1e6
 		c.rules = rules{keys: c.maps.keys, to: c.maps.to, now: now, stay: c.conf.Tombstones.Milliseconds()}
 		c.stage = rewritingSegments
+		c.blind = c.known[c.key].blind
+		if c.maps.blind > 0 {
+			c.blindFrom(c.maps.blind - 1)
+		}
 		c.nextSegment()
+	}
+}
+
+// blindFrom has tombstones stay from the segment on that begins at base, in later passes too.
+func (c *Cleaner) blindFrom(base int64) {
+	if c.blind == 0 || base+1 < c.blind {
+		c.blind = base + 1
 	}
 }
 
@@ -295,6 +311,7 @@ func (c *Cleaner) nextSegment() {
 			break
 		}
 		if c.src.Stands(&s.Log) {
+			c.rules.keepTombstones = c.rules.keepTombstones || c.blind > 0 && s.Log.ID.Base+1 >= c.blind
 			c.write = rewriting{rules: c.rules, seg: s}
 			c.next++
 			c.rest(0)
@@ -306,7 +323,7 @@ func (c *Cleaner) nextSegment() {
 	if c.unfinished {
 		c.pause()
 	} else {
-		c.known[c.key] = progress{clean: c.rules.to, horizon: c.first}
+		c.known[c.key] = progress{clean: c.rules.to, horizon: c.first, blind: c.blind}
 	}
 	c.end()
 }
@@ -316,7 +333,8 @@ func (c *Cleaner) written(err error) {
 	w := &c.write
 	switch {
 	case errors.Is(err, segment.ErrCorrupt):
-		c.rules.keepTombstones = true // it stays as it is, for good
+		c.rules.keepTombstones = true // it stays as it is
+		c.blindFrom(w.seg.Log.ID.Base)
 		c.nextSegment()
 	case errors.Is(err, segment.ErrLogSize) || aio.IsNotExist(err):
 		c.passOver()

@@ -25,6 +25,7 @@ type mapping struct {
 	open bool // cur is in segs[at]
 
 	bytes int64 // read by the last run
+	blind int64 // base, and one, of the first segment whose keys are not all known; 0: none
 }
 
 // errFull ends a walk at a record whose key has no room any more.
@@ -62,6 +63,9 @@ func (m *mapping) Run(fs aio.FS) error {
 		return nil
 	case errors.Is(err, segment.ErrCorrupt):
 		end = true
+		if m.blind == 0 {
+			m.blind = s.Log.ID.Base + 1
+		}
 	case err != nil:
 		return err
 	}
