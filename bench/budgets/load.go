@@ -28,7 +28,7 @@ const (
 )
 
 // manyPartitions are the numbers that are held against one.
-var manyPartitions = []int{16, 256, 1024}
+var manyPartitions = []int{16, 64, 256, 1024}
 
 var twoPercentiles = []struct {
 	name string
