@@ -78,6 +78,7 @@ var Table = []Package{
 
 	{Path: "net/native", Rank: 80, Traits: NoOS | DataPath, TestUp: []string{"client"}},
 	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath, External: []string{modKmsg}},
+	{Path: "net/waitlist", Rank: 60, Traits: NoOS | DataPath},
 
 	{Path: "inspect", Rank: 75, Traits: NoOS},
 	{Path: "salvage", Rank: 75, Traits: NoOS},

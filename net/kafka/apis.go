@@ -44,7 +44,7 @@ var table = [...]API{
 	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; no leader epochs; topics are created when topic.auto_create is on and the client allows it"},
 	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only; it is served because older librdkafka compresses with lz4 only for brokers that have it"},
 	{keyAPIVersions, "ApiVersions", 0, 4, 3, ""},
-	{keyCreateTopics, "CreateTopics", 0, 7, 5, "a replication factor of 1 or -1; compaction is refused with INVALID_CONFIG"},
+	{keyCreateTopics, "CreateTopics", 0, 7, 5, "a replication factor of 1 or -1"},
 	{keyDeleteTopics, "DeleteTopics", 0, 6, 4, ""},
 	{keyDeleteRecords, "DeleteRecords", 0, 2, 2, ""},
 	{keyInitProducerID, "InitProducerId", 0, 4, 2, "a fresh producer id with epoch 0 each time; a transactional id is answered with UNSUPPORTED_VERSION"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/waitlist"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -20,8 +21,8 @@ type peer struct {
 	inFlight      int // requests
 	inFlightBytes int // of frames that are kept
 	first, last   *produceRequest
-	fetching      *fetchRequest // nil: none waits for messages
-	waits         node[peer]    // in Server.waiting
+	fetching      *fetchRequest       // nil: none waits for messages
+	waits         waitlist.Node[peer] // in Server.waiting
 
 	next *peer // in the pool
 }
@@ -70,7 +71,7 @@ func (p *peer) bound() {
 
 // goOn reads a connection again unless something else keeps it from being read.
 func (p *peer) goOn() {
-	if !p.bounded && !p.later && p.waits.in == nil {
+	if !p.bounded && !p.later && !p.waits.Waits() {
 		p.c.Resume()
 	}
 }

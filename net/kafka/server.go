@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/waitlist"
 )
 
 // Broker is what the front door needs of a shard's broker; *broker.Shard has it.
@@ -29,8 +30,8 @@ type Server struct {
 	host  string // that clients are told to connect to
 	port  int32
 
-	open    int        // partitions in the requests in flight
-	waiting list[peer] // connections that ask while there are too many
+	open    int                 // partitions in the requests in flight
+	waiting waitlist.List[peer] // connections that ask while there are too many
 
 	produces     *produceRequest
 	produceParts *producePart
@@ -38,8 +39,8 @@ type Server struct {
 	fetchParts   *fetchPart
 	peers        *peer
 
-	slowBytes int              // estimated size of long answers being made
-	slow      list[slowAnswer] // answers that wait for others to be made
+	slowBytes int                       // estimated size of long answers being made
+	slow      waitlist.List[slowAnswer] // answers that wait for others to be made
 
 	scratch []byte // for answers of any length
 	refused refusals
@@ -102,8 +103,8 @@ func (s *Server) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 		return conn.Later
 	case s.open >= s.opts.MaxRequests:
 		s.count.add(ShardWaits)
-		if p.waits.in == nil {
-			s.waiting.push(&p.waits, p)
+		if !p.waits.Waits() {
+			s.waiting.Push(&p.waits, p)
 		}
 		return conn.Later
 	case err != nil && h.key == keyAPIVersions && h.version > find(keyAPIVersions).Max:
@@ -135,7 +136,7 @@ func (s *Server) Closed(c *conn.Conn, _ conn.Reason) {
 	p := peerOf(c)
 	p.began(0, 0) // so that p stays until the end of this call
 	p.over = true
-	p.waits.leave()
+	p.waits.Leave()
 	p.cancel()
 	p.done(0, 0)
 }
@@ -143,8 +144,8 @@ func (s *Server) Closed(c *conn.Conn, _ conn.Reason) {
 // wake lets connections ask that waited because the shard had too many requests.
 // Whoever is woken has a frame that was not taken, so this is called again.
 func (s *Server) wake() {
-	for n := s.opts.MaxRequests - s.open; n > 0 && s.waiting.n > 0; n-- {
-		s.waiting.pop().goOn()
+	for n := s.opts.MaxRequests - s.open; n > 0 && s.waiting.Len() > 0; n-- {
+		s.waiting.Pop().goOn()
 	}
 }
 

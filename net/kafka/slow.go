@@ -1,6 +1,10 @@
 package kafka
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/mqd-broker/mqd/net/waitlist"
+)
 
 const (
 	// maxQuick is the estimated size, in bytes, up to which an answer is made on the
@@ -18,7 +22,7 @@ type slowAnswer struct {
 	size        int // estimated
 	build       func() kmsg.Response
 	out         []byte
-	at          node[slowAnswer] // in Server.slow
+	at          waitlist.Node[slowAnswer] // in Server.slow
 }
 
 // answer sends what build makes and ends a request that has begun alone. size is an
@@ -35,20 +39,20 @@ func (p *peer) answer(correlation int32, size int, build func() kmsg.Response) {
 		p.done(0, 0)
 	default:
 		a := &slowAnswer{p: p, correlation: correlation, size: size, build: build}
-		p.srv.slow.push(&a.at, a)
+		p.srv.slow.Push(&a.at, a)
 		p.srv.nextSlow()
 	}
 }
 
 // nextSlow gives waiting answers to helpers, as far as there is memory for them.
 func (s *Server) nextSlow() {
-	for s.slow.n > 0 {
-		a := s.slow.first.of
+	for s.slow.Len() > 0 {
+		a := s.slow.First()
 		used := s.slowBytes + s.conns.Spilled()
 		if s.slowBytes > 0 && used+a.size > s.opts.MaxSlowBytes {
 			return
 		}
-		s.slow.pop()
+		s.slow.Pop()
 		s.slowBytes += a.size
 		s.conns.Offload(a)
 	}

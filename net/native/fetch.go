@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/waitlist"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -15,11 +16,11 @@ type fetchRequest struct {
 	peer        *peer
 	correlation uint32
 	encoding    wire.Encoding
-	retry       bool               // was parked and has been asked again
-	released    bool               // the broker has its memory back
-	pinned      int                // bytes being sent
-	at          node[fetchRequest] // in peer.asked, peer.parked or Server.convert
-	next        *fetchRequest      // in the pool
+	retry       bool                        // was parked and has been asked again
+	released    bool                        // the broker has its memory back
+	pinned      int                         // bytes being sent
+	at          waitlist.Node[fetchRequest] // in peer.asked, peer.parked or Server.convert
+	next        *fetchRequest               // in the pool
 }
 
 func (s *Server) newFetch() *fetchRequest {
@@ -55,7 +56,7 @@ func clampInt(n uint32) int { return int(min(n, 1<<30)) }
 // ask gives the fetch to the broker.
 func (q *fetchRequest) ask() {
 	p := q.peer
-	p.asked.push(&q.at, q)
+	p.asked.Push(&q.at, q)
 	p.srv.b.Fetch(&q.f)
 }
 
@@ -63,7 +64,7 @@ func (q *fetchRequest) ask() {
 func (q *fetchRequest) Fetched(f *broker.Fetch) {
 	p := q.peer
 	s := p.srv
-	q.at.leave()
+	q.at.Leave()
 	wasRetry := q.retry
 	if wasRetry {
 		q.retry, p.retrying = false, false
@@ -113,7 +114,7 @@ func (q *fetchRequest) park() {
 	p := q.peer
 	p.srv.count.add(Parks)
 	p.srv.b.Release(&q.f)
-	p.parked.push(&q.at, q)
+	p.parked.Push(&q.at, q)
 }
 
 // Sent ends a fetch whose answer has been sent, or which nobody wants any more.
@@ -151,7 +152,7 @@ func (q *fetchRequest) end() {
 // reads.
 func (p *peer) unpark() {
 	for !p.retrying && p.pinned < p.srv.opts.MaxPinned && !p.c.Over() {
-		q := p.parked.pop()
+		q := p.parked.Pop()
 		if q == nil {
 			return
 		}

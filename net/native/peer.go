@@ -2,6 +2,7 @@ package native
 
 import (
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/waitlist"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -20,12 +21,12 @@ type peer struct {
 
 	inFlight      int
 	inFlightBytes int
-	waits         node[peer] // in Server.waiting
+	waits         waitlist.Node[peer] // in Server.waiting
 
-	asked    list[fetchRequest] // fetches that the broker has
-	parked   list[fetchRequest] // answers given back, in order
-	pinned   int                // bytes lent by the engine and not sent
-	retrying bool               // a parked fetch has been asked again
+	asked    waitlist.List[fetchRequest] // fetches that the broker has
+	parked   waitlist.List[fetchRequest] // answers given back, in order
+	pinned   int                         // bytes lent by the engine and not sent
+	retrying bool                        // a parked fetch has been asked again
 
 	next *peer // in the pool
 }
@@ -76,7 +77,7 @@ func (p *peer) unbound() {
 
 // goOn reads a connection again unless something else keeps it from being read.
 func (p *peer) goOn() {
-	if !p.bounded && p.busy == 0 && p.waits.in == nil {
+	if !p.bounded && p.busy == 0 && !p.waits.Waits() {
 		p.c.Resume()
 	}
 }
@@ -155,12 +156,12 @@ const maxScratch = 64 << 10
 // cancelFetches has the broker answer all open fetches now. An answer may come
 // inside the call, and takes its fetch out of the list.
 func (p *peer) cancelFetches() {
-	for n := p.asked.n; n > 0; n-- {
-		q := p.asked.pop()
+	for n := p.asked.Len(); n > 0; n-- {
+		q := p.asked.Pop()
 		if q == nil {
 			return
 		}
-		p.asked.push(&q.at, q)
+		p.asked.Push(&q.at, q)
 		p.srv.b.CancelFetch(&q.f)
 	}
 }

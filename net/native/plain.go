@@ -38,14 +38,14 @@ func (s *Server) convertLater(q *fetchRequest) {
 		w.Finished()
 		return
 	}
-	s.convert.push(&q.at, q)
+	s.convert.Push(&q.at, q)
 	s.convertNext()
 }
 
 // convertNext gives waiting answers to helpers.
 func (s *Server) convertNext() {
 	for s.converting < maxConverting {
-		q := s.convert.pop()
+		q := s.convert.Pop()
 		if q == nil {
 			return
 		}

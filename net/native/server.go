@@ -6,6 +6,7 @@ import (
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/waitlist"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -33,8 +34,8 @@ type Server struct {
 	conns *conn.Server
 	opts  Options
 
-	open    int        // requests in flight
-	waiting list[peer] // connections that ask while there are too many
+	open    int                 // requests in flight
+	waiting waitlist.List[peer] // connections that ask while there are too many
 
 	produces *produceRequest
 	fetches  *fetchRequest
@@ -42,10 +43,10 @@ type Server struct {
 	groups   *groupRequest
 	peers    *peer
 
-	converting int                // works with helpers that make plain answers
-	convert    list[fetchRequest] // answers that wait to be converted
-	inline     plainWork          // converts on the loop
-	slowBytes  int                // estimated size of long answers being made
+	converting int                         // works with helpers that make plain answers
+	convert    waitlist.List[fetchRequest] // answers that wait to be converted
+	inline     plainWork                   // converts on the loop
+	slowBytes  int                         // estimated size of long answers being made
 
 	scratch []byte // for answers of any length
 	count   Counters
@@ -106,8 +107,8 @@ func (s *Server) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 		p.hello(h, body)
 	case s.open >= s.opts.MaxRequests:
 		s.count.add(ShardWaits)
-		if p.waits.in == nil {
-			s.waiting.push(&p.waits, p)
+		if !p.waits.Waits() {
+			s.waiting.Push(&p.waits, p)
 		}
 		return conn.Later
 	default:
@@ -146,8 +147,8 @@ func (s *Server) Closed(c *conn.Conn, _ conn.Reason) {
 	p := peerOf(c)
 	p.began(0) // so that p stays until the end of this call
 	p.over = true
-	p.waits.leave()
-	for q := p.parked.pop(); q != nil; q = p.parked.pop() {
+	p.waits.Leave()
+	for q := p.parked.Pop(); q != nil; q = p.parked.Pop() {
 		q.end()
 	}
 	p.cancelFetches()
@@ -177,7 +178,7 @@ func (p *peer) done(n int) {
 // wake lets connections ask that waited because the shard had too many requests.
 // Whoever is woken has a frame that was not taken, so this is called again.
 func (s *Server) wake() {
-	for n := s.opts.MaxRequests - s.open; n > 0 && s.waiting.n > 0; n-- {
-		s.waiting.pop().goOn()
+	for n := s.opts.MaxRequests - s.open; n > 0 && s.waiting.Len() > 0; n-- {
+		s.waiting.Pop().goOn()
 	}
 }
