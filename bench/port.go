@@ -44,15 +44,12 @@ type portMessage struct {
 // portRun is a measurement through a port. Answers and messages come on the port's
 // goroutines: what they touch is behind the mutex.
 type portRun struct {
+	turns
 	port        Port
 	load        Load
 	id          uint32
 	began       time.Time
 	from, until int64
-	due, known  *arrivals
-	ahead       int64
-	group       int64 // groups sent
-	groups      int64 // to send
 	sizes       *draw.Sizes
 	keys        *draw.Keys
 	noise       *noise
@@ -63,7 +60,6 @@ type portRun struct {
 	free     []int
 	lanes    []sentLane
 	trackers []tracker
-	worker   *worker // keeps the figures
 	wrong    int64
 	lastSeen int64
 	over     bool
@@ -106,18 +102,16 @@ func newPortRun(port Port, load Load) (*portRun, error) {
 	}
 	p := &portRun{
 		port: port, load: load, id: newID(), sizes: sizes, keys: draw.NewKeys(load.Keys, load.KeySkew, load.Seed), noise: newNoise(load.Seed, load.Plain),
-		groups: load.groups(), slots: make([]portMessage, load.Depth), lanes: make([]sentLane, load.Partitions), trackers: make([]tracker, load.Partitions),
+		slots: make([]portMessage, load.Depth), lanes: make([]sentLane, load.Partitions), trackers: make([]tracker, load.Partitions),
 	}
 	for i := range p.slots {
 		p.slots[i].key, p.slots[i].value = make([]byte, draw.KeySize), make([]byte, sizes.Max())
 		p.free = append(p.free, i)
 	}
-	if load.Open() {
-		p.due, p.known = newArrivals(load.schedule(), 0, 1, load.Seed), newArrivals(load.schedule(), 0, 1, load.Seed)
-	}
-	p.worker = newWorker(&run{load: load, open: load.Open()}, 0)
+	p.w = newWorker(&run{load: load, open: load.Open()}, 0)
 	p.until = int64(load.Warmup + load.Duration)
-	p.from, p.worker.run.from, p.worker.run.until = int64(load.Warmup), int64(load.Warmup), p.until
+	p.from, p.w.run.from, p.w.run.until = int64(load.Warmup), int64(load.Warmup), p.until
+	p.turns = newTurns(p.w, 0)
 	return p, nil
 }
 
@@ -167,7 +161,7 @@ func (p *portRun) produce(ctx context.Context) error {
 		now := p.now()
 		intended := now
 		if p.due != nil {
-			intended = p.due.due()
+			intended = p.dueAt()
 		}
 		switch {
 		case intended >= p.until:
@@ -196,7 +190,7 @@ func (p *portRun) produce(ctx context.Context) error {
 	for i := range p.slots {
 		if m := &p.slots[i]; m.busy {
 			p.lanes[m.lane].refuse(span{m.seq, m.seq + 1})
-			p.worker.refused(1, wire.CodeInternal, "no answer")
+			p.w.refused(1, wire.CodeInternal, "no answer")
 		}
 	}
 	return ctx.Err()
@@ -256,28 +250,6 @@ func (p *portRun) choose() (lane int32, key int64) {
 	return lane, noKey
 }
 
-// hold and passed are those of a producer.
-func (p *portRun) hold(now int64) {
-	for ; p.known != nil && p.group+p.ahead < p.groups && p.known.due() <= now && p.known.due() < p.until; p.ahead++ {
-		p.worker.came(now-p.known.due(), p.known.due(), int64(p.load.BatchMessages))
-		p.known.advance()
-	}
-}
-
-func (p *portRun) passed() (held bool) {
-	p.group++
-	if p.due == nil {
-		return false
-	}
-	p.due.advance()
-	if p.ahead > 0 {
-		p.ahead--
-		return true
-	}
-	p.known.advance()
-	return false
-}
-
 // answered takes the answer to a message.
 func (p *portRun) answered(n int, offset int64, err error) {
 	p.mu.Lock()
@@ -291,12 +263,12 @@ func (p *portRun) answered(n int, offset int64, err error) {
 	ln := &p.lanes[m.lane]
 	if err != nil {
 		ln.refuse(span{m.seq, m.seq + 1})
-		p.worker.refused(1, wire.CodeInternal, err.Error())
+		p.w.refused(1, wire.CodeInternal, err.Error())
 		return
 	}
 	ln.acked++
 	ln.offsets += fold(m.seq, offset)
-	p.worker.acked(&request{count: 1, intended: m.intended, ready: m.ready, sent: m.sent, held: m.held}, p.now())
+	p.w.acked(&request{count: 1, intended: m.intended, ready: m.ready, sent: m.sent, held: m.held}, p.now())
 }
 
 // received checks a message that was read.
@@ -311,16 +283,16 @@ func (p *portRun) received(partition int32, offset int64, value []byte) {
 		return
 	}
 	if p.trackers[partition].take(s.seq, offset) {
-		p.worker.received(s.time, now)
+		p.w.received(s.time, now)
 	}
 }
 
 func (p *portRun) result() *Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.worker.run
+	r := p.w.run
 	r.target.Echo = true // the reader of the own driver has nothing to say
-	res := r.result([]*worker{p.worker})
+	res := r.result([]*worker{p.w})
 	res.Class = p.load.Durability
 	res.Faults.Corrupted += p.wrong
 	for i := range p.lanes {

@@ -36,22 +36,12 @@ type request struct {
 // producer sends the messages of one connection, in one of two ways. In a closed
 // loop it keeps depth frames in flight. In an open loop it sends a group of
 // messages when it is due, whatever is in flight, up to depth.
-//
-// A message of an open loop is late for one of two reasons. The client came to it
-// late: then the run tells of the client. Or the client was there in time and the
-// broker took nothing more, because it has not answered what is in flight or not
-// read what was sent: that is the broker's latency like any other. So a second
-// row of arrivals, known, runs ahead over what was due while the broker held
-// things up, and a group counts as late only if it is not behind it.
 type producer struct {
-	w       *worker
+	turns
 	link    *link
 	conn    int // its number among all connections
 	lanes   []*lane
-	nextTo  int       // lane of the next frame
-	due     *arrivals // nil in a closed loop
-	known   *arrivals // those that the client has come to, sent or held
-	ahead   int64     // by how many groups known is ahead
+	nextTo  int // lane of the next frame
 	sizes   *draw.Sizes
 	keys    *draw.Keys
 	noise   *noise
@@ -61,8 +51,6 @@ type producer struct {
 	requests []request
 	free     []uint16
 	unsent   []uint16 // built, not handed to the kernel
-	group    int64    // frames built
-	groups   int64    // frames to build
 	over     bool     // what is unanswered has been given up
 }
 
@@ -73,14 +61,10 @@ func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error)
 		return nil, err
 	}
 	p := &producer{
-		w: w, link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed+uint64(conn), c.Plain), keys: draw.NewKeys(c.Keys, c.KeySkew, c.Seed+uint64(conn)),
+		turns: newTurns(w, conn), link: l, conn: conn, lanes: lanes, sizes: sizes, noise: newNoise(c.Seed+uint64(conn), c.Plain), keys: draw.NewKeys(c.Keys, c.KeySkew, c.Seed+uint64(conn)),
 		builder: batch.NewBuilder(nil, c.frameBytes()), value: make([]byte, sizes.Max()),
 		requests: make([]request, c.Depth), free: make([]uint16, c.Depth), unsent: make([]uint16, 0, c.Depth),
-		nextTo: conn % len(lanes), groups: c.groups(),
-	}
-	if w.run.open {
-		p.due = newArrivals(c.schedule(), conn, c.Connections, c.Seed)
-		p.known = newArrivals(c.schedule(), conn, c.Connections, c.Seed)
+		nextTo: conn % len(lanes),
 	}
 	for i := range p.free {
 		p.free[i] = uint16(c.Depth - 1 - i)
@@ -122,41 +106,6 @@ func (p *producer) offer(now int64) int64 {
 	}
 	p.flush()
 	return next
-}
-
-// dueAt is the intended time of the next group of an open loop. The groups of the
-// schedule go to the connections in turn.
-func (p *producer) dueAt() int64 { return p.w.run.start + p.due.due() }
-
-// hold notes that what is due now is held up by the broker.
-func (p *producer) hold(now int64) {
-	if p.known == nil {
-		return
-	}
-	for p.group+p.ahead < p.groups {
-		intended := p.w.run.start + p.known.due()
-		if intended > now || intended >= p.w.run.until {
-			return
-		}
-		p.w.came(now-intended, intended, int64(p.w.run.load.BatchMessages))
-		p.known.advance()
-		p.ahead++
-	}
-}
-
-// passed goes on behind a group that is built, and reports whether it was held up.
-func (p *producer) passed() (held bool) {
-	p.group++
-	if p.due == nil {
-		return false
-	}
-	p.due.advance()
-	if p.ahead > 0 {
-		p.ahead--
-		return true
-	}
-	p.known.advance()
-	return false
 }
 
 // build makes one frame and returns its size in bytes, 0 if there is no room.
