@@ -38,13 +38,14 @@ func (c *lossy) Read(b []byte) (int, error) {
 type mortal struct {
 	t    *testing.T
 	dir  string
+	args []string // further arguments of mqd serve
 	p    *process.Broker
 	addr atomic.Pointer[string]
 }
 
 func (m *mortal) start() {
 	m.t.Helper()
-	p, err := process.Start(process.Config{Binary: rig.Binary(m.t), Dir: m.dir, Args: strings.Fields("--journal-size 8MiB --cache-size 8MiB --shards 2")})
+	p, err := process.Start(process.Config{Binary: rig.Binary(m.t), Dir: m.dir, Args: append(strings.Fields("--journal-size 8MiB --cache-size 8MiB --shards 2"), m.args...)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
