@@ -443,24 +443,26 @@ func TestC2AGroupGoesOnWhereItWas(t *testing.T) {
 		t.Helper()
 		readTo(ctx, t, co, from, to, commit)
 	}
-	join := func() (*lifeline, *client.Client, *client.Consumer) {
+	// The session of the one that dies ends soon, and those of the others not because the
+	// machine is slow.
+	join := func(session time.Duration) (*lifeline, *client.Client, *client.Consumer) {
 		t.Helper()
 		m := &lifeline{}
-		c, co, err := s.open(m, client.Group("g"), client.Topics("soak"), client.WithSession(time.Second), client.WithAutoCommit(0, 0))
+		c, co, err := s.open(m, client.Group("g"), client.Topics("soak"), client.WithSession(session), client.WithAutoCommit(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m, c, co
 	}
-	_, one, co := join()
+	_, one, co := join(patience)
 	read(co, 0, 100, true)
 	if err := one.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	m, two, co := join()
+	m, two, co := join(3 * time.Second)
 	read(co, 100, 150, true)
 	m.die() // without leaving
-	_, three, co := join()
+	_, three, co := join(patience)
 	read(co, 150, 200, false)
 	closeNow(two)
 	ph.end(false)
@@ -468,7 +470,7 @@ func TestC2AGroupGoesOnWhereItWas(t *testing.T) {
 	if err := three.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	_, four, co := join()
+	_, four, co := join(patience)
 	read(co, 150, 200, false) // nothing was committed meanwhile
 	if err := four.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -481,7 +483,7 @@ func TestC2AGroupGoesOnWhereItWas(t *testing.T) {
 	if r, bad := wire.DecodeGroupResult(body); err != nil || bad != nil || r.Code != wire.CodeNone {
 		t.Fatalf("delete: %v, %v, %v", err, bad, r.Code)
 	}
-	_, five, co := join()
+	_, five, co := join(patience)
 	defer closeNow(five)
 	read(co, 0, 200, true) // by its reset policy
 }
