@@ -146,8 +146,8 @@ func (b *broker) takesMore(id wire.TopicID) bool {
 func TestALogThatFailedIsSeenAndOpenedAgainWithoutARestart(t *testing.T) {
 	rig.NeedDriver(t)
 	for name, faults := range map[string][]string{
-		"writes":  {"pwritev2:error=EIO:when=400..1003", "pwrite64:error=EIO:when=400..1003"},
-		"flushes": {"pwritev2:error=EOPNOTSUPP", "fdatasync:error=EIO:when=400..1003"},
+		"writes":  {"pwritev2:error=EIO:when=400..403", "pwrite64:error=EIO:when=400..403"},
+		"flushes": {"pwritev2:error=EOPNOTSUPP", "fdatasync:error=EIO:when=400..403"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := startIn(t, tampered(t, faults...), rig.DataDir(t), "--admin-listen", "127.0.0.1:0")
