@@ -32,7 +32,7 @@ func (l *groupLoad) begin() {
 	limits := o.Groups
 	limits.Record = c.recordBytes()
 	l.job = groupfile.Job{
-		State: group.New(limits, groupTopics{c.b.node}), Dir: o.Dir, Node: c.b.node.id, Partition: c.number,
+		State: group.New(limits, groupTopics{c.b.node}), Dir: o.Dir, Node: c.b.node.id, Partition: c.number, LogStart: c.part.LogStart(),
 	}
 	l.op = aio.JobOp{Job: &l.job, Owner: l}
 	c.b.drv.SubmitJob(&l.op)
@@ -45,7 +45,7 @@ func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 		c.b.node.opts.Events.GroupsDamaged(c.number, err)
 	}
 	switch {
-	case errors.Is(op.Err, group.ErrDamaged) || errors.Is(op.Err, group.ErrUnsupported) || errors.Is(op.Err, groupfile.ErrForeign):
+	case errors.Is(op.Err, group.ErrDamaged), errors.Is(op.Err, group.ErrUnsupported), errors.Is(op.Err, groupfile.ErrForeign), errors.Is(op.Err, groupfile.ErrMissing):
 		c.fail(op.Err)
 		return
 	case op.Err != nil:
@@ -53,7 +53,7 @@ func (l *groupLoad) CompleteJob(op *aio.JobOp) {
 		return
 	}
 	c.state = l.job.State
-	c.snapshots.Of(c.state, len(l.job.Passed) > 0)
+	c.snapshots.Of(c.state, len(l.job.Redo) > 0)
 	l.job = groupfile.Job{}
 	c.stage = coordinatorLog
 	l.fetch = Fetch{

@@ -185,6 +185,45 @@ func TestADamagedSnapshotOfGroupsIsPassedOver(t *testing.T) {
 	}
 }
 
+// What somebody has removed by hand is written again as long as one copy is there. Without
+// any, a log that is cut is not all there was.
+func TestRemovedSnapshotsOfGroupsAreNotTakenForNone(t *testing.T) {
+	c := newCrowd(t, rigOptions{broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
+	for i := range 600 {
+		c.commit(fmt.Sprintf("g%d", i%20))
+		c.until("answer", func() bool { c.gather(); return len(c.open) == 0 })
+	}
+	c.pass(100 * time.Millisecond)
+	remove := func(copies string) {
+		entries, err := c.w.FS().ReadDir(filepath.Join(rigDir, "groups", "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if filepath.Ext(e.Name) == copies {
+				if err := c.w.FS().Remove(filepath.Join(rigDir, "groups", "0", e.Name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, copies := range []string{".a", ".b"} { // the first ones are written again
+		c.w.Crash(sim.KeepNone)
+		remove(copies)
+		c.start()
+		c.check()
+		c.pass(100 * time.Millisecond)
+	}
+	c.w.Crash(sim.KeepNone)
+	remove(".a")
+	remove(".b")
+	c.start()
+	g := c.group(0, commitOf("g1", entryOf(c.topic, 0, 5000)))
+	if g.Code != Storage || !strings.Contains(g.Message, "no snapshot of groups") {
+		t.Fatalf("a commit to groups that are lost: %v %q", g.Code, g.Message)
+	}
+}
+
 func TestBlocksThatHaveNotChangedAreNotWritten(t *testing.T) {
 	c := newCrowd(t, rigOptions{broker: Options{GroupPartitions: 1, GroupLogBytes: 64 << 10}})
 	for i := range 400 {

@@ -12,8 +12,13 @@ import (
 	"github.com/mqd-broker/mqd/engine/layout"
 )
 
-// ErrForeign: a snapshot is of other groups.
-var ErrForeign = errors.New("groups of another place")
+// What snapshots cannot be taken for.
+var (
+	// ErrForeign: a snapshot is of other groups.
+	ErrForeign = errors.New("groups of another place")
+	// ErrMissing: there is none, and the log is cut, which only happens behind one.
+	ErrMissing = errors.New("no snapshot of groups")
+)
 
 // Copies are the two copies of a block's snapshot, written one after the other.
 var Copies = [2]string{"a", "b"}
@@ -31,10 +36,13 @@ type Job struct {
 	Dir       string // data directory
 	Node      [16]byte
 	Partition uint32
-	// Passed are copies that are damaged and were passed over. Their blocks are to be
-	// written again: until then there is no second copy.
+	LogStart  int64 // of the partition's log
+	// Passed are copies that are damaged and were passed over.
 	Passed []error
-	redo   []int
+	// Redo are the blocks whose first copy is damaged or not there. They are to be written
+	// again: until then there is no second one.
+	Redo  []int
+	found bool
 }
 
 // Run implements aio.Job.
@@ -44,8 +52,11 @@ func (j *Job) Run(fs aio.FS) error {
 			return err
 		}
 	}
+	if !j.found && j.LogStart > 0 {
+		return fmt.Errorf("%w in %s, and the log before offset %d is gone", ErrMissing, filepath.Dir(Path(j.Dir, j.Partition, 0, 0)), j.LogStart)
+	}
 	j.State.Clean() // what the log adds is in no snapshot
-	for _, block := range j.redo {
+	for _, block := range j.Redo {
 		j.State.Redo(block)
 	}
 	return nil
@@ -64,6 +75,7 @@ func (j *Job) block(fs aio.FS, block int) error {
 		if err != nil {
 			return err
 		}
+		j.found = true
 		var z group.Snapshot
 		// Nothing of another place may get into the state: the other copy is loaded then.
 		switch err = z.Read(data); {
@@ -73,8 +85,8 @@ func (j *Job) block(fs aio.FS, block int) error {
 			err = z.Load(j.State, data)
 		}
 		if err == nil {
-			if damage != nil {
-				j.redo = append(j.redo, block)
+			if g > 0 { // the one before it is damaged, or gone
+				j.Redo = append(j.Redo, block)
 			}
 			return nil
 		}
