@@ -146,11 +146,10 @@ func TestAnHonestPortPassesUnderEveryLoad(t *testing.T) {
 }
 
 func TestEachMisdeedOfAPortIsFound(t *testing.T) {
-	shortenReadWait(t)
 	for do, want := range map[misdeed]Faults{
 		lose: {Lost: 1}, duplicate: {Duplicated: 1}, corrupt: {Lost: 1, Corrupted: 1}, misplace: {Moved: 1}, refuse: {Refused: 1}, keepSilent: {Refused: 1},
 	} {
-		res := runPort(t, newFakePort(do), Load{Depth: 1000, Reading: After})
+		res := withPatience(t, func() *Result { return runPort(t, newFakePort(do), Load{Depth: 1000, Reading: After}) }, finds(want))
 		if res.Faults != want || res.Verdict != Failed {
 			t.Errorf("misdeed %d: %s, want %s", do, res.Faults, want)
 		}
@@ -158,12 +157,19 @@ func TestEachMisdeedOfAPortIsFound(t *testing.T) {
 }
 
 func TestAPortThatStallsIsNotTheClient(t *testing.T) {
-	p := newFakePort(honest)
-	p.stall = 300 * time.Millisecond
-	res := runPort(t, p, Load{Rate: 4000, Depth: 8})
-	if res.Late.Count != res.Ack.Count || res.Late.Mean > res.Lag.Mean/2 {
-		t.Errorf("the port stalled, and the client is blamed:\n%s", res.Text())
+	var res *Result
+	for range tries {
+		p := newFakePort(honest)
+		p.stall = 300 * time.Millisecond
+		res = runPort(t, p, Load{Rate: 4000, Depth: 8})
+		if res.Late.Count != res.Ack.Count {
+			t.Errorf("%d messages acknowledged, the client came to %d", res.Ack.Count, res.Late.Count)
+		}
+		if res.Late.Mean <= res.Lag.Mean/2 {
+			return
+		}
 	}
+	t.Errorf("the port stalled, and the client is blamed %d times, at last:\n%s", tries, res.Text())
 }
 
 func TestAPortHasOneGeneratorAndSaysWhatItGuarantees(t *testing.T) {

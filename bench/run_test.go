@@ -105,19 +105,17 @@ func TestEachMisdeedOfABrokerIsFound(t *testing.T) {
 }
 
 func TestWhatIsMissingIsFoundWhenNothingMoreComes(t *testing.T) {
-	shortenReadWait(t)
 	for do, want := range map[misdeed]Faults{lose: {Lost: 1}, corrupt: {Lost: 1, Corrupted: 1}} {
 		load := brief()
 		load.Reading = After
-		if res := runFake(t, do, load); res.Faults != want || res.Err() == nil {
+		if res := withPatience(t, func() *Result { return runFake(t, do, load) }, finds(want)); res.Faults != want || res.Err() == nil {
 			t.Errorf("misdeed %d: %s", do, res.Faults)
 		}
 	}
 }
 
 func TestAnUnansweredRequestCountsAsRefused(t *testing.T) {
-	shortenReadWait(t)
-	res := runFake(t, keepSilent, brief())
+	res := withPatience(t, func() *Result { return runFake(t, keepSilent, brief()) }, finds(Faults{Refused: 1}))
 	if res.Faults != (Faults{Refused: 1}) || !strings.Contains(res.Reason, "no answer") {
 		t.Fatalf("%s", res.Text())
 	}
