@@ -120,7 +120,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		o.maxBatch = 1 << 17
 	}
 	if o.seed == 0 {
-		o.seed = uint64(time.Now().UnixNano())
+		o.seed = seedOf(t)
 	}
 	t.Logf("seed %d", o.seed)
 	r := &rig{t: t, opts: o, topics: rigTopics{}, w: sim.New(sim.Options{Seed: o.seed, DSYNC: o.dsync})}
