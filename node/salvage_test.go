@@ -379,6 +379,7 @@ func TestAPartitionOfWhichNothingIsLeftGoesOnWhereItWas(t *testing.T) {
 func TestASalvageSaysWhatOnlyTheJournalsKnow(t *testing.T) {
 	r := newRig(t, small(1))
 	r.fillSegments("t", 2, 10)
+	eventually(t, "a partition has a directory", func() bool { return len(r.partitionDirs("t")) > 0 })
 	r.die()
 	sum, notes, err := r.salvageRun(true)
 	if err != nil || sum.Left == 0 || sum.Losses != 0 {
