@@ -194,9 +194,15 @@ func (s *Service) serve(n *Node) {
 	go func() {
 		select {
 		case <-n.down:
-			s.once.Do(func() { close(s.failed) })
 		case <-n.done:
+			// What fails on every shard may have ended everything by now.
+			select {
+			case <-n.down:
+			default:
+				return
+			}
 		}
+		s.once.Do(func() { close(s.failed) })
 	}()
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -235,6 +237,33 @@ func TestOneOrderIsCarriedOutAtATime(t *testing.T) {
 		t.Errorf("%d orders of %d were carried out: %+v", done, orders, c)
 	}
 	r.n = s.Condition().Node
+}
+
+// A select between two that are ready takes either of them: 64 times not one.
+func TestANodeThatHasFailedAndEndedIsAFailure(t *testing.T) {
+	for _, fails := range []bool{true, false} {
+		for range 64 {
+			synctest.Test(t, func(t *testing.T) {
+				n := &Node{down: make(chan struct{}), done: make(chan struct{}), rec: &recovery.Recovered{}}
+				if fails {
+					n.fail(errBroken)
+				}
+				close(n.done)
+				s := NewService()
+				s.serve(n)
+				synctest.Wait()
+				told := false
+				select {
+				case <-s.Failed():
+					told = true
+				default:
+				}
+				if told != fails {
+					t.Errorf("failed %v, told %v", fails, told)
+				}
+			})
+		}
+	}
 }
 
 // askOnAndOn asks a service's nodes for all their figures until the function that it
