@@ -729,3 +729,33 @@ func TestALookAtTopicsDoesNotWaitForAConsumerWithTheClientHeld(t *testing.T) {
 	co.mu.Unlock()
 	<-looked
 }
+
+// Whoever has polled records finds their answer in the figures: it is counted before it
+// can be polled, for which the consumer's lock is needed.
+func TestAnAnswerIsCountedBeforeItCanBePolled(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	b.put("alerts", 0, CompressNone, "a", "b")
+	ready, held := make(chan *Consumer, 1), make(chan struct{})
+	var once sync.Once
+	b.onRequest(func(_ *fakeConn, h wire.Header, _ []byte) fault {
+		if h.Op == wire.OpFetch {
+			once.Do(func() {
+				(<-ready).mu.Lock()
+				close(held)
+			})
+		}
+		return pass
+	})
+	c := dialFake(t, b)
+	co := openConsumer(t, c, Topics("alerts"))
+	ready <- co
+	<-held
+	unlock := sync.OnceFunc(co.mu.Unlock)
+	defer unlock()
+	eventually(t, "the answer counted", func() bool { st := c.Stats(); return st.FetchAnswers == 1 && st.FetchedBytes > 0 })
+	unlock()
+	if got := collect(t, co, 2); !slices.Equal(got, []string{"a", "b"}) {
+		t.Fatalf("read %q", got)
+	}
+}

@@ -311,6 +311,10 @@ func (q *fetch) Deliver(cur *link.Link, fr *link.Frame) error {
 		r.Batches = buf.B
 	}
 	fr.Own = nil
+	// Before anybody can poll the records: what has been polled is in the figures.
+	n := &co.c.counters
+	n.fetchAnswers.Add(1)
+	n.fetchedBytes.Add(uint64(size))
 	kick, err := q.feed.landed(q, &r, buf)
 	if err != nil {
 		return err
@@ -318,9 +322,6 @@ func (q *fetch) Deliver(cur *link.Link, fr *link.Frame) error {
 	if kick != nil && kick != cur {
 		kick.Kick()
 	}
-	n := &co.c.counters
-	n.fetchAnswers.Add(1)
-	n.fetchedBytes.Add(uint64(size))
 	if h := co.c.cfg.hooks.OnFetch; h != nil {
 		info := FetchInfo{Topic: q.feed.name, Partition: q.feed.partition, Offset: offset,
 			Bytes: size, Durable: r.Durable, Took: time.Since(asked)}
