@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/recovery"
 )
 
@@ -74,5 +75,30 @@ func TestStartsThatDieBetweenCheckpointsForgetNoPartition(t *testing.T) {
 		for n := range sent {
 			r.mustHold(r.part(id, n), sent[n])
 		}
+	}
+}
+
+// A start makes a journal of another size and is killed, at any of its steps. The next one
+// finds the new journal, with whose name a power cut would take away what it has
+// acknowledged, unless it makes sure of it.
+func TestAJournalOfAStartThatWasKilledStays(t *testing.T) {
+	for steps, blown := 0, true; blown; steps++ {
+		r := newRig(t, rigOptions{seed: uint64(steps + 1), journal: 256 << 10, chunks: 2 << 20})
+		id := r.topic(1, ClassFlushed)
+		sent := []*produced{r.sendWait(r.part(id, 0), 1, 300)}
+		r.w.Kill()
+		r.opts.journal = 384 << 10
+		r.w.Light(sim.Fuse{Steps: steps})
+		err := r.tryStart()
+		if blown = r.w.Blown(); err != nil && !blown {
+			t.Fatalf("start: %v", err)
+		}
+		r.w.Kill()
+		r.start()
+		sent = append(sent, r.sendWait(r.part(id, 0), 1, 300))
+		r.w.Crash(sim.KeepNone)
+		r.start()
+		r.mustHold(r.part(id, 0), sent)
+		r.w.End()
 	}
 }

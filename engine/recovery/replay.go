@@ -69,8 +69,13 @@ type journalFile struct {
 }
 
 // scanJournals reads every journal once, checks it, and learns which terms it
-// holds.
+// holds. Their names are made durable before: an earlier process may have made one in
+// place of another and died before it came to that, and then a power cut would bring the
+// other one back.
 func (r *recovery) scanJournals() error {
+	if err := r.fs.SyncDir(r.path(layout.JournalsDir)); err != nil {
+		return err
+	}
 	entries, err := r.fs.ReadDir(r.path(layout.JournalsDir))
 	if err != nil {
 		return err
