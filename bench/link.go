@@ -13,7 +13,7 @@ import (
 )
 
 // closeWait bounds how long a connection takes to close.
-const closeWait = 2 * time.Second
+const closeWait = 10 * time.Second
 
 // framer gets the frames of a link.
 type framer interface {

@@ -180,13 +180,9 @@ func TestAnIdleLoopSleeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ran
-	before := l.Stats().Turns.Load()
-	deadline := time.Now().Add(5 * time.Second)
-	for l.Stats().Sleeps.Load() == 0 && time.Now().Before(deadline) {
+	// One that does not is found by the time limit of all tests.
+	for l.Stats().Sleeps.Load() == 0 {
 		time.Sleep(time.Millisecond)
-	}
-	if l.Stats().Sleeps.Load() == 0 {
-		t.Fatalf("the loop does not sleep; %d turns", l.Stats().Turns.Load()-before)
 	}
 }
 
