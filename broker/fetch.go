@@ -22,7 +22,7 @@ type Fetch struct {
 	// MaxWait is how long the answer may be held back, in nanoseconds, at most
 	// [Options.MaxFetchWait]; 0 answers at once.
 	MaxWait int64
-	// Dated asks for AppendedFrom and AppendedTo.
+	// Dated asks for AppendedFrom, AppendedTo and Left.
 	Dated bool
 	Owner FetchOwner
 
@@ -41,6 +41,9 @@ type Fetch struct {
 	// AppendedFrom and AppendedTo bound the broker's time of the append of the newest
 	// batch of the answer, in Unix nanoseconds, if Dated asks for it; both are -1 without one.
 	AppendedFrom, AppendedTo int64
+	// Left is the size in bytes of the log from the first batch of the answer to Durable,
+	// if Dated asks for it; -1 without a batch.
+	Left int64
 	// Next is where to fetch next; it passes over recorded gaps.
 	Next int64
 	// Message says more for people; mostly empty.
@@ -137,7 +140,7 @@ func (b *Shard) postFetch(r *Fetch) {
 // unknown sets the results to those of a partition that is not known.
 func (r *Fetch) unknown(code Code) {
 	r.Code, r.Class, r.Next = code, ClassNone, r.Offset
-	r.LogStart, r.Durable, r.End, r.NewestAppend, r.AppendedFrom, r.AppendedTo = -1, -1, -1, -1, -1, -1
+	r.LogStart, r.Durable, r.End, r.NewestAppend, r.AppendedFrom, r.AppendedTo, r.Left = -1, -1, -1, -1, -1, -1, -1
 }
 
 // parked notes that the owning shard will answer later.

@@ -35,14 +35,14 @@ type results struct {
 	code                                       Code
 	class                                      Class
 	logStart, durable, end, newestAppend, next int64
-	appendedFrom, appendedTo                   int64
+	appendedFrom, appendedTo, left             int64
 	message                                    string
 }
 
 func (z *results) copyTo(r *Fetch) {
 	r.Code, r.Class, r.Message = z.code, z.class, z.message
 	r.LogStart, r.Durable, r.End, r.NewestAppend, r.Next = z.logStart, z.durable, z.end, z.newestAppend, z.next
-	r.AppendedFrom, r.AppendedTo = z.appendedFrom, z.appendedTo
+	r.AppendedFrom, r.AppendedTo, r.Left = z.appendedFrom, z.appendedTo, z.left
 }
 
 // readingPool keeps readings for reuse. It grows up to its limit.
@@ -113,7 +113,7 @@ func (b *Shard) fillRead(read *engine.Read, p *partition, r *Fetch) {
 	if read.MaxRecords <= 0 {
 		read.MaxRecords = o.FetchRecords
 	}
-	read.Until = 0
+	read.Until, read.Measure = 0, r.Dated
 	if r.MaxWait > 0 && r.MinBytes > 0 {
 		read.Until = b.loop.Now() + min(r.MaxWait, int64(o.MaxFetchWait))
 	}
@@ -143,8 +143,9 @@ func (b *Shard) answered(rd *reading) {
 	if z.appendedFrom, z.appendedTo = -1, -1; rd.dated && rd.read.N > 0 {
 		z.appendedFrom, z.appendedTo = p.Appended(z.next - 1)
 	}
+	z.left = rd.read.Left
 	if z.code == UnknownTopic {
-		*z = results{code: UnknownTopic, logStart: -1, durable: -1, end: -1, newestAppend: -1, next: rd.read.Offset, appendedFrom: -1, appendedTo: -1}
+		*z = results{code: UnknownTopic, logStart: -1, durable: -1, end: -1, newestAppend: -1, next: rd.read.Offset, appendedFrom: -1, appendedTo: -1, left: -1}
 	}
 	rd.bytes = int64(rd.read.Bytes)
 	b.pinned += rd.bytes
@@ -180,7 +181,7 @@ func (b *Shard) cancelReading(rd *reading) {
 	default:
 		return
 	}
-	rd.read.N, rd.read.Bytes, rd.read.Err, rd.read.Next = 0, 0, nil, rd.read.Offset
+	rd.read.N, rd.read.Bytes, rd.read.Err, rd.read.Next, rd.read.Left = 0, 0, nil, rd.read.Offset, -1
 	rd.stage = readingParked
 	b.answered(rd)
 }

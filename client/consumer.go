@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,18 +44,6 @@ type Consumer struct {
 type partitionKey struct {
 	topic     string
 	partition int32
-}
-
-// Lag is how far a consumer is behind in one partition.
-type Lag struct {
-	Topic     string
-	Partition int32
-	// Position is the offset of the next record that Poll returns.
-	Position int64
-	// End is the end of what can be read.
-	End int64
-	// Records is End less Position. Recorded gaps of the partition count in.
-	Records int64
 }
 
 // Consumer opens a consumer. It looks topics and offsets up, within
@@ -373,34 +360,6 @@ func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 	co.mu.Unlock()
 	co.fetchAll()
 	return nil
-}
-
-// Lag asks the broker how far the consumer is behind, in order of topic and
-// partition.
-func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
-	co.mu.Lock()
-	lags := make([]Lag, len(co.feeds))
-	qs := make([]offsetQuery, len(co.feeds))
-	for i, f := range co.feeds {
-		t := *f.topic
-		lags[i] = Lag{Topic: f.name, Partition: f.partition, Position: f.position}
-		qs[i] = offsetQuery{topic: &t, partition: f.partition, time: wire.TimeEnd}
-	}
-	co.mu.Unlock()
-	if err := co.c.listOffsets(ctx, qs); err != nil {
-		return nil, err
-	}
-	for i := range lags {
-		lags[i].End = qs[i].offset
-		lags[i].Records = max(0, lags[i].End-lags[i].Position)
-	}
-	slices.SortFunc(lags, func(a, b Lag) int {
-		if a.Topic != b.Topic {
-			return cmp.Compare(a.Topic, b.Topic)
-		}
-		return int(a.Partition - b.Partition)
-	})
-	return lags, nil
 }
 
 // moved takes a topic's new owners. With another id it is another topic of the same

@@ -150,6 +150,19 @@ func ExampleConsumer_Seek() {
 	// 0 1
 }
 
+// Lag is what a service shows of itself: how much there is to do, and how old it is.
+func ExampleConsumer_Lag() {
+	b, c, stop := serve("alerts", 1)
+	defer stop()
+	ctx := context.Background()
+	b.Send("alerts", client.Record{Value: []byte("one")}, client.Record{Value: []byte("two")})
+	in := must(c.Consumer(client.Topics("alerts")))
+	for _, l := range must(in.Lag(ctx)) {
+		fmt.Printf("%s/%d: %d records, %d bytes, %v\n", l.Topic, l.Partition, l.Records, l.Bytes, l.Time)
+	}
+	// Output: alerts/0: 2 records, 81 bytes, 0s
+}
+
 // Fixed instances claim partitions for themselves. Those of an instance that has died wait
 // for it until somebody moves them.
 func ExampleClaim() {

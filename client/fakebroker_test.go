@@ -37,6 +37,7 @@ type fakeBroker struct {
 	ids       int64                                            // given to producers
 	judge     func(h *batch.Header, values []string) wire.Code // refuses batches, if set
 	groups    *fakeGroups
+	noLag     bool                  // as brokers are that cannot be asked for it
 	produced  []wire.ProduceRequest // fixed parts, in order of arrival
 }
 
@@ -355,6 +356,8 @@ func (c *fakeConn) answer(h wire.Header, body []byte) []byte {
 	case wire.OpProducerInit:
 		b.ids++
 		return wire.AppendProducerInitResponse(nil, corr, wire.ProducerInitResponse{Producer: b.ids})
+	case wire.OpLag:
+		return b.lag(corr, must(wire.DecodeLagRequest(body)))
 	case wire.OpListOffsets:
 		return b.offsets(corr, must(wire.DecodeListOffsetsRequest(body)))
 	case wire.OpGroupCommit, wire.OpGroupOffsets, wire.OpGroupJoin, wire.OpGroupLeave:
@@ -462,6 +465,27 @@ func (b *fakeBroker) produce(corr uint32, r wire.ProduceRequest) []byte {
 		return nil
 	}
 	return wire.AppendProduceResponse(nil, corr, &resp)
+}
+
+// lag takes each batch for a second of log.
+func (b *fakeBroker) lag(corr uint32, r wire.LagRequest) []byte {
+	if b.noLag {
+		return wire.AppendErrorResponse(nil, wire.OpLag, corr, wire.CodeUnsupportedOp, "")
+	}
+	a := wire.LagResponse{Start: -1, End: -1, Lag: -1, Bytes: -1, LagTime: -1}
+	_, p, code := b.part(r.Topic, r.Partition)
+	if a.Code = code; code == wire.CodeNone {
+		a.Start, a.End, a.Bytes, a.LagTime = p.start, p.end, 0, 0
+		a.Lag = max(0, p.end-max(r.Offset, p.start))
+		for _, raw := range p.batches {
+			if h := must(batch.ParseHeader(raw)); h.LastOffset() >= r.Offset {
+				a.Bytes += int64(len(raw))
+				a.LagTime += int64(time.Second)
+			}
+		}
+		a.LagTime = max(0, a.LagTime-int64(time.Second))
+	}
+	return wire.AppendLagResponse(nil, corr, a)
 }
 
 // known says what is to be done with a batch of an idempotent producer: nothing with one

@@ -16,3 +16,16 @@ func (p *Partition) Appended(offset int64) (from, to int64) {
 	}
 	return from, min(to, newest)
 }
+
+// measure fills in Left of a read that begins at pos of seg.
+func (r *Read) measure(seg *segfile, pos int64) {
+	if !r.Measure {
+		return
+	}
+	p := r.Part
+	r.Left = -pos
+	for ; seg != p.visSeg; seg = seg.next {
+		r.Left += seg.Size
+	}
+	r.Left += p.visPos
+}

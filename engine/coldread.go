@@ -199,6 +199,7 @@ func (c *coldRead) pick(have []byte) {
 	switch {
 	case a.To > a.From:
 		c.held = true
+		r.measure(c.seg, c.want+int64(a.From))
 		c.seg.reads-- // of the segment nothing more is wanted
 		c.seg = nil
 		r.Pieces[0], r.N, r.Bytes, r.Next = rest[a.From:a.To], 1, a.To-a.From, a.Next

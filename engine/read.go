@@ -22,6 +22,7 @@ type Read struct {
 	MinBytes   int   // wait until there is this much
 	MaxRecords int   // no more than this, but at least one batch; 0: no limit
 	Until      int64 // loop time until which to wait, nanoseconds; 0: answer at once
+	Measure    bool  // Left is wanted
 	Owner      ReadOwner
 
 	// Result: whole batches, the first of which contains Offset or is the next
@@ -30,6 +31,7 @@ type Read struct {
 	N      int   // number of pieces
 	Bytes  int   // their total
 	Next   int64 // where to go on
+	Left   int64 // bytes of the log from the first of the pieces to the end of what can be read; -1 without pieces, or if not wanted
 	Err    error
 
 	start   int64 // Offset, or what follows a gap
@@ -48,7 +50,7 @@ type ReadOwner interface {
 
 // Read starts r. The owner is told inside this call when the answer is in memory.
 func (s *Store) Read(r *Read) {
-	r.N, r.Bytes, r.Err, r.Next, r.past = 0, 0, nil, r.Offset, 0
+	r.N, r.Bytes, r.Err, r.Next, r.Left, r.past = 0, 0, nil, r.Offset, -1, 0
 	s.tryRead(r)
 }
 
@@ -142,6 +144,7 @@ func (s *Store) gatherRead(r *Read, seg *segfile, at chunks.Place) {
 		s.beyond(r, seg)
 		return
 	}
+	r.measure(seg, pos)
 	for ; pos < end; c = c.Next() {
 		piece := c.Mem[pos-c.Pos : min(int64(c.To), end-c.Pos)]
 		r.Pieces[r.N], r.pins[r.N] = piece, c

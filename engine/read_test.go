@@ -78,6 +78,9 @@ func (f *follower) fetch(r *rig, rng *rand.Rand, want map[int64][]byte) {
 	if f.at < durable && len(all) == 0 {
 		r.t.Fatalf("read at %d of %d: nothing", f.at, durable)
 	}
+	if left := bytesLeft(want, f.at, a.durable); a.Left != left {
+		r.t.Fatalf("read at %d of %d: %d bytes to the end, expected %d", f.at, a.durable, a.Left, left)
+	}
 	for len(all) > 0 {
 		b, rest, err := batch.Split(all)
 		if err != nil {
@@ -97,6 +100,20 @@ func (f *follower) fetch(r *rig, rng *rand.Rand, want map[int64][]byte) {
 	} else {
 		f.release(0)
 	}
+}
+
+// bytesLeft is the size of the batches from the one that holds offset to end, -1 for none.
+func bytesLeft(all map[int64][]byte, offset, end int64) int64 {
+	left := int64(0)
+	for base, b := range all {
+		if h, err := batch.ParseHeader(b); err == nil && h.LastOffset() >= offset && base < end {
+			left += int64(len(b))
+		}
+	}
+	if left == 0 {
+		return -1
+	}
+	return left
 }
 
 // release gives back all answers but the newest keep.

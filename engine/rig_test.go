@@ -351,16 +351,17 @@ func testBatch(t testing.TB, n, size int) []byte {
 
 type reader struct {
 	Read
-	done bool
+	done    bool
+	durable int64 // at the moment of the answer
 }
 
-func (r *reader) ReadDone(*Read) { r.done = true }
+func (r *reader) ReadDone(*Read) { r.done, r.durable = true, r.Part.Durable() }
 
 // read fetches once from offset.
 func (r *rig) read(p *Partition, offset int64, maxBytes int) *reader {
 	r.t.Helper()
 	f := &reader{}
-	f.Part, f.Offset, f.MaxBytes, f.Owner = p, offset, maxBytes, f
+	f.Part, f.Offset, f.MaxBytes, f.Measure, f.Owner = p, offset, maxBytes, true, f
 	p.store.Read(&f.Read)
 	r.until("read", func() bool { return f.done })
 	return f

@@ -1,4 +1,5 @@
-// Package lag tells how far consumer groups are behind, in records and in time.
+// Package lag tells how far consumer groups, and readers without one, are behind: in
+// records, in bytes and in time.
 //
 // Time is that of the log: from the first record that a group has not read to the newest
 // append of the partition, whatever the clock of the machine shows meanwhile and however
@@ -29,6 +30,8 @@ type Row struct {
 	// Next is the offset that is committed, -1 for none.
 	Next int64
 
+	// Code says why a partition is not there, OK for one that is.
+	Code broker.Code
 	// Start and End are where the log begins and ends, -1 for a partition that is not there.
 	Start, End int64
 	// Records is the number of offsets from the one committed, or from Start if that is
@@ -38,6 +41,10 @@ type Row struct {
 	// Behind is how much older the first unread record is than the newest append; 0
 	// without any, -1 where nothing is committed or the time is not known.
 	Behind time.Duration
+	// Bytes is the size of the log from the batch that holds the first unread record, all of
+	// it, to the end, as it is stored; 0 without any, -1 where nothing is committed or the
+	// place is not known.
+	Bytes int64
 }
 
 // Shard is the part of a [broker.Shard] that is asked.
@@ -125,7 +132,7 @@ func (u *lookup) begin(r *Row) {
 	l.next++
 	l.open++
 	u.row, u.again = r, false
-	r.Start, r.End, r.Records, r.Behind = -1, -1, -1, -1
+	r.Start, r.End, r.Records, r.Behind, r.Bytes = -1, -1, -1, -1, -1
 	u.look(r.Next)
 }
 
@@ -160,12 +167,15 @@ func (u *lookup) Fetched(f *broker.Fetch) {
 // note fills in a row.
 func (r *Row) note(f *broker.Fetch) {
 	r.Start, r.End = f.LogStart, f.Durable
+	if r.Code = broker.OK; f.LogStart < 0 {
+		r.Code = f.Code
+	}
 	if r.Next < 0 || f.LogStart < 0 {
 		return
 	}
 	r.Records = max(0, f.Durable-max(r.Next, f.LogStart))
-	if r.Behind = -1; r.Records == 0 {
-		r.Behind = 0
+	if r.Behind, r.Bytes = -1, f.Left; r.Records == 0 {
+		r.Behind, r.Bytes = 0, 0
 		return
 	}
 	if at, ok := appended(f); ok && f.NewestAppend >= 0 {

@@ -13,6 +13,7 @@ const (
 	Produces
 	Fetches
 	OffsetLookups
+	LagRequests
 	TopicRequests
 	GroupRequests
 	Refusals
@@ -44,6 +45,7 @@ var CounterTable = [numCounters]CounterInfo{
 	{Produces, "native_produce_requests_total", "produce requests"},
 	{Fetches, "native_fetch_requests_total", "fetch requests"},
 	{OffsetLookups, "native_list_offsets_requests_total", "list-offsets requests"},
+	{LagRequests, "native_lag_requests_total", "requests for how far a reader is behind in a partition"},
 	{TopicRequests, "native_topic_requests_total", "requests to create, alter, trim, delete and describe topics, and for producer ids"},
 	{GroupRequests, "native_group_requests_total", "requests about consumer groups"},
 	{Refusals, "native_refusals_total", "frames answered with an error response: malformed, unknown, or refused as they are"},

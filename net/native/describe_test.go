@@ -154,6 +154,9 @@ func TestLagInSecondsIsByTheBrokersClock(t *testing.T) {
 					if wrong <= 0 || stamped == "LogAppendTime" {
 						least = most - int64(time.Millisecond)
 					}
+					if l := c.lag(topic, 0, int64(next)); l.Code != 0 || l.Lag != p.Lag || l.LagTime != p.LagTime || l.Start != p.Start || l.End != p.End {
+						t.Errorf("at %d: lag %+v, the group has %d, %d", next, l, p.Lag, p.LagTime)
+					}
 					if p.Lag != int64(len(times)-next) || p.LagTime > most+int64(time.Millisecond) || p.LagTime < least {
 						t.Errorf("at %d: %d behind, %v, expected %v to %v", next, p.Lag, time.Duration(p.LagTime), time.Duration(least), time.Duration(most))
 					}

@@ -102,6 +102,9 @@ func (p *peer) request(h wire.Header, body []byte, f *conn.Frame) {
 	case wire.OpListOffsets:
 		s.count.add(OffsetLookups)
 		p.listOffsets(h, body)
+	case wire.OpLag:
+		s.count.add(LagRequests)
+		p.lag(h, body)
 	case wire.OpTopicTrim:
 		s.count.add(TopicRequests)
 		p.trim(h, body)

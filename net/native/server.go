@@ -40,6 +40,7 @@ type Server struct {
 	produces *produceRequest
 	fetches  *fetchRequest
 	lookups  *lookupRequest
+	lags     *lagRequest
 	groups   *groupRequest
 	peers    *peer
 

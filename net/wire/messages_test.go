@@ -118,6 +118,12 @@ func dataMessages() []message {
 		kind("list_offsets_response", OpListOffsets, FlagResponse, ListOffsetsResponse{
 			Offset: 42, Timestamp: 1_700_000_000_123,
 		}, AppendListOffsetsResponse, DecodeListOffsetsResponse),
+		kind("lag_request", OpLag, 0, LagRequest{
+			Topic: sampleID(0x10), Partition: 7, Offset: 1 << 40,
+		}, AppendLagRequest, DecodeLagRequest),
+		kind("lag_response", OpLag, FlagResponse, LagResponse{
+			Start: 5, End: 90, Lag: 48, Bytes: 1 << 33, LagTime: 250_000_000,
+		}, AppendLagResponse, DecodeLagResponse),
 	}
 }
 

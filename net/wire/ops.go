@@ -5,7 +5,7 @@ import "strconv"
 // Op is the operation of a frame. Numbers are for life.
 type Op uint8
 
-// The operations. 22 to 31 are reserved for further administration, 33 and above
+// The operations. 23 to 31 are reserved for further administration, 33 and above
 // for transactions, check-back, delay and cancel.
 const (
 	OpHello          Op = 1
@@ -29,6 +29,7 @@ const (
 	OpTopicDescribe  Op = 19
 	OpGroupList      Op = 20
 	OpTopicTrim      Op = 21
+	OpLag            Op = 22
 	OpProducerInit   Op = 32
 )
 
@@ -61,6 +62,7 @@ var opTable = [...]opInfo{
 	OpTopicDescribe:  {"topic-describe", 1, 1},
 	OpGroupList:      {"group-list", 1, 1},
 	OpTopicTrim:      {"topic-trim", 1, 1},
+	OpLag:            {"lag", 1, 1},
 	OpProducerInit:   {"producer-init", 1, 1},
 }
 

@@ -199,6 +199,8 @@ func TestFieldsOutOfRangeAreMalformed(t *testing.T) {
 		{"list_offsets_request", 16, 0x80},  // negative partition
 		{"list_offsets_request", 27, 0xfd},  // time below -2
 		{"topic_describe_response", 22, 99}, // class
+		{"lag_request", 16, 0x80},           // negative partition
+		{"lag_request", 20, 0x80},           // negative offset
 	}
 	byName := map[string]message{}
 	for _, m := range messages() {
