@@ -2,9 +2,9 @@
 //
 // A [Client] keeps one connection to each shard of the broker that it needs and
 // brings it back when it dies. A [Producer] gathers records into batches and
-// sends them without ever waiting for company: a batch goes at once when
-// nothing of its partition is in flight, and the next one fills while the last
-// is. A [Consumer] reads batches whose memory is pooled.
+// sends them without waiting for company, unless [WithLinger] has it do so: a
+// batch goes at once when nothing of its partition is in flight, and the next
+// one fills while the last is. A [Consumer] reads batches whose memory is pooled.
 //
 // There are no channels and no callbacks for records in the API: Append returns
 // a [Ticket], a small value that says later where the record is, and batches

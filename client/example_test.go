@@ -47,6 +47,23 @@ func ExampleProducer_TryAppend() {
 	// Output: 0 <nil>
 }
 
+// A stream of a few records a second makes batches of one. With a linger those that come
+// within it travel together, and a record that somebody waits for takes them along.
+func ExampleWithLinger() {
+	_, c, stop := serve("metrics", 1)
+	defer stop()
+	ctx := context.Background()
+	p := must(c.Producer("metrics", client.WithLinger(time.Minute)))
+	for i := range 3 {
+		must(p.Append(ctx, client.Record{Value: fmt.Appendf(nil, "load %d", i)}))
+	}
+	fmt.Println(c.Stats().BatchesAcked, "batches")
+	fmt.Println(p.Flush(ctx), c.Stats().BatchesAcked, "batch of", c.Stats().RecordsAcked)
+	// Output:
+	// 0 batches
+	// <nil> 1 batch of 3
+}
+
 func ExampleProducer_SendBatch() {
 	_, c, stop := serve("orders", 1)
 	defer stop()

@@ -103,6 +103,7 @@ type producerConfig struct {
 	minClass    Class
 	noAck       bool
 	idempotent  bool
+	linger      time.Duration
 	partition   int32
 	partitioner Partitioner
 }
@@ -128,6 +129,8 @@ func newProducerConfig(opts []ProducerOption) (producerConfig, error) {
 		return c, invalid("WithCompression(%d), expected %d to %d", c.codec, CompressNone, CompressZstd)
 	case c.minClass > ClassFlushed:
 		return c, invalid("WithMinClass(%d), expected at most %d", c.minClass, ClassFlushed)
+	case c.linger < 0 || c.linger > maxLinger:
+		return c, invalid("WithLinger(%v), expected 0 to %v", c.linger, maxLinger)
 	case c.idempotent && c.noAck:
 		return c, invalid("WithIdempotence and WithoutAck exclude each other")
 	case c.partition >= 0 && c.partitioner != nil:
@@ -153,6 +156,19 @@ func WithBatchBytes(n int) ProducerOption { return func(c *producerConfig) { c.b
 // its partition are unanswered, in bytes before compression. Default 64 KiB. A
 // record that is larger travels alone.
 func WithBatchMax(n int) ProducerOption { return func(c *producerConfig) { c.max = n } }
+
+// maxLinger bounds WithLinger: one that is longer is a mistake in the unit.
+const maxLinger = time.Minute
+
+// WithLinger has a batch that nothing of its partition is in flight for wait at most d for
+// company, counted from its first record. It goes before that when it has as much as
+// [WithBatchMessages] or [WithBatchBytes] say, at [Producer.Flush] and Close, with a record
+// of [Producer.Send] or SendBatch, and when an Append waits for room in the buffer. While a
+// batch of the partition is in flight the next one waits for its answer, as it does without
+// a linger, and longer only until d is over. 0 to 1 min, default 0: batches form behind each
+// other by themselves, and a lone record does not wait. More makes the batches of slow
+// streams larger, and every record of theirs later by up to d.
+func WithLinger(d time.Duration) ProducerOption { return func(c *producerConfig) { c.linger = d } }
 
 // WithMaxInFlight sets how many batches of one partition may be sent and not
 // answered. Default 64. They are appended in order whatever the number.

@@ -78,6 +78,7 @@ func (p *Producer) share(ctx context.Context) error {
 	}
 	s.Host, s.Topic = (*laneHost)(p), p.topic.name
 	s.Messages, s.Bytes, s.Max, s.Window = cfg.messages, cfg.bytes, min(cfg.max, s.MaxBatch), cfg.window
+	s.Linger = cfg.linger
 	s.Codec, s.MinClass, s.NoAck = cfg.codec, cfg.minClass, cfg.noAck
 	s.Timed = c.cfg.hooks.OnSend != nil
 	s.Space.Limit, s.Space.Gauge = int64(cfg.buffer), &c.counters.buffered
@@ -149,13 +150,13 @@ func (p *Producer) TryAppend(r Record) (Ticket, error) {
 // It goes out at once, together with whatever is queued. When ctx ends after
 // the record was queued the error is [ErrOutcomeUnknown].
 func (p *Producer) Send(ctx context.Context, r Record) (Position, error) {
-	ln, t, kick, missing, err := p.tryAppend(&r, nil, lane.SendDue)
+	ln, t, kick, missing, err := p.tryAppend(&r, nil, lane.SendNow)
 	if kick != nil {
 		kick.Flush()
 	}
 	switch {
 	case errors.Is(err, lane.ErrNoRoom):
-		if t, err = p.appendSlow(ctx, ln, &r, missing, lane.SendDue); err != nil {
+		if t, err = p.appendSlow(ctx, ln, &r, missing, lane.SendNow); err != nil {
 			return Position{}, err
 		}
 	case err != nil:
@@ -184,6 +185,7 @@ func (p *Producer) tryAppend(r *Record, ln *lane.Lane, u lane.Urgency) (*lane.La
 // appendSlow waits for room and tries again, on the same lane.
 func (p *Producer) appendSlow(ctx context.Context, ln *lane.Lane, r *Record, missing int64, u lane.Urgency) (Ticket, error) {
 	for {
+		p.hurry()
 		if err := p.shared.Space.Wait(ctx, missing, p.done); err != nil {
 			return Ticket{}, p.appendError(ln, err)
 		}
@@ -198,6 +200,18 @@ func (p *Producer) appendSlow(ctx context.Context, ln *lane.Lane, r *Record, mis
 			return t, err
 		}
 		missing = more
+	}
+}
+
+// hurry has nothing wait for company any more: somebody waits for its memory.
+func (p *Producer) hurry() {
+	if p.cfg.linger == 0 {
+		return
+	}
+	for _, ln := range p.lanes {
+		if kick := ln.Send(); kick != nil {
+			kick.Kick()
+		}
 	}
 }
 

@@ -562,6 +562,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"buffer":                    {WithBuffer(0)},
 		"codec":                     {WithCompression(9)},
 		"class":                     {WithMinClass(9)},
+		"a linger below 0":          {WithLinger(-1)},
+		"a linger for ever":         {WithLinger(time.Hour)},
 		"no answer, and once":       {WithoutAck(), WithIdempotence()},
 		"partition and partitioner": {WithPartition(0), WithPartitioner(func([]byte, int32) int32 { return 0 })},
 	} {

@@ -20,7 +20,8 @@ type Batch struct {
 	stamp int64 // when it was begun, in milliseconds since 1970
 	pack  *memory.Packer
 
-	opened, wrote time.Time // only with a hook
+	opened, wrote time.Time // only with a hook, opened also with a linger
+	ripe          bool      // does not wait for company, under the lane's lock
 
 	// Of an idempotent producer, under the lane's lock: the batch's place, and whether an
 	// answer and the end of a write are to come.

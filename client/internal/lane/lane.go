@@ -34,8 +34,8 @@ var (
 
 // Lane is a producer's way to one partition, and where batches form.
 //
-// Nothing ever waits for company. With nothing in flight a record goes at once,
-// alone if need be. While batches are in flight, the open batch fills; it goes
+// Nothing waits for company, unless the producer has a linger. With nothing in flight a
+// record goes at once, alone if need be. While batches are in flight, the open batch fills; it goes
 // when it has the wanted size, or when the last answer is in. Once as many
 // batches are in flight as are allowed, the open batch grows on to its maximum
 // and full ones queue behind each other: that is the pressure under which
@@ -55,6 +55,8 @@ type Lane struct {
 	unresolved []*Batch // all of the above, in order
 	unsent     []*Batch // have an outcome and wait for unlock to end them
 	seq        sequence
+	timer      *time.Timer // of the linger; nil until the first one
+	ticking    bool        // the timer will fire
 }
 
 // atomicTopicID can be read while it is replaced.
@@ -87,6 +89,8 @@ const (
 	SendDue Urgency = iota
 	// SendLater leaves the open batch open: more of the same call follows.
 	SendLater
+	// SendNow ends the linger of the record's batch.
+	SendNow
 )
 
 // Append adds a record to the open batch. The error is [ErrNoRoom], with the
@@ -140,6 +144,7 @@ func (ln *Lane) Append(r *batch.Record, u Urgency) (t Receipt, kick *link.Link, 
 	}
 	t = Receipt{b, b.count}
 	b.count++
+	b.ripe = b.ripe || u == SendNow
 	if l := ln.dispatch(u); l != nil {
 		kick = l
 	}
@@ -172,8 +177,11 @@ func (ln *Lane) begin(r *batch.Record) (*Batch, int64, error) {
 	b := p.slab.next()
 	b.lane, b.outcome.Base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.Packers.Get(ld)
 	b.pack.Charged = charge
-	if p.Timed {
+	if p.Timed || p.Linger > 0 {
 		b.opened = now
+	}
+	if b.ripe = p.Linger == 0; !b.ripe {
+		ln.tick(p.Linger)
 	}
 	return b, 0, nil
 }
@@ -184,7 +192,7 @@ func (ln *Lane) due(u Urgency) bool {
 	if b == nil || u == SendLater {
 		return false
 	}
-	return ln.inflight == 0 || int(b.count) >= ln.p.Messages || b.pack.Builder.Size() >= ln.p.Bytes
+	return ln.inflight == 0 && b.ripe || int(b.count) >= ln.p.Messages || b.pack.Builder.Size() >= ln.p.Bytes
 }
 
 // shut ends the open batch and puts it behind the others.
@@ -321,11 +329,14 @@ func (ln *Lane) Moved(to *link.Link, id wire.TopicID) {
 	}
 }
 
-// Send sends what an append has held back, as far as that is due. It returns the link that
-// has work then.
+// Send sends what an append has held back and what waits for company, as far as that is due.
+// It returns the link that has work then.
 func (ln *Lane) Send() *link.Link {
 	ln.mu.Lock()
 	defer ln.unlock()
+	if ln.open != nil {
+		ln.open.ripe = true
+	}
 	return ln.dispatch(SendDue)
 }
 

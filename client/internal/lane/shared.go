@@ -1,7 +1,9 @@
 package lane
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/client/internal/link"
@@ -34,6 +36,9 @@ type Shared struct {
 	// grows while Window batches are; MaxBatch is the most that the broker takes, in bytes.
 	Messages, Bytes, Max, Window, MaxBatch int
 
+	// Linger is how long a batch waits for company although nothing is in flight.
+	Linger time.Duration
+
 	Codec    batch.Codec
 	MinClass wire.Class
 	NoAck    bool
@@ -46,8 +51,9 @@ type Shared struct {
 	Space   memory.Space
 	Packers memory.Packers
 
-	slab   slab
-	closed atomic.Bool
+	slab    slab
+	waiters sync.Pool // of *waiter
+	closed  atomic.Bool
 }
 
 // Close has every lane refuse records.

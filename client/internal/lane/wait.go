@@ -1,9 +1,6 @@
 package lane
 
-import (
-	"context"
-	"sync"
-)
+import "context"
 
 // waiter is one goroutine in [Batch.Wait].
 type waiter struct {
@@ -11,7 +8,14 @@ type waiter struct {
 	next *waiter
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{ch: make(chan struct{}, 1)} }}
+// newWaiter takes a waiter from the producer's pool. A pool of all producers would bring
+// channels from one bubble of testing/synctest to another, which ends the program.
+func (p *Shared) newWaiter() *waiter {
+	if w, ok := p.waiters.Get().(*waiter); ok {
+		return w
+	}
+	return &waiter{ch: make(chan struct{}, 1)}
+}
 
 // Wait blocks until the batch is resolved or ctx ends, with its cause.
 func (b *Batch) Wait(ctx context.Context) error {
@@ -21,14 +25,14 @@ func (b *Batch) Wait(ctx context.Context) error {
 		ln.mu.Unlock()
 		return nil
 	}
-	w := waiters.Get().(*waiter)
+	w := ln.p.newWaiter()
 	w.next = b.waiters
 	b.waiters = w
 	ln.mu.Unlock()
 
 	select {
 	case <-w.ch:
-		waiters.Put(w)
+		ln.p.waiters.Put(w)
 		return nil
 	case <-ctx.Done():
 	}
@@ -41,7 +45,7 @@ func (b *Batch) Wait(ctx context.Context) error {
 	if resolved {
 		<-w.ch
 	}
-	waiters.Put(w)
+	ln.p.waiters.Put(w)
 	if resolved {
 		return nil
 	}
