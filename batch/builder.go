@@ -43,6 +43,9 @@ type Builder struct {
 	baseTime int64
 	maxTime  int64
 
+	reserved     int // bytes of a reserved record, behind buf; 0: there is none
+	reservedTime int64
+
 	attributes Attributes
 	producer   int64
 	epoch      int16
@@ -68,7 +71,7 @@ func (b *Builder) Reset(dst []byte) {
 	b.buf = slices.Grow(dst, HeaderSize)[:len(dst)+HeaderSize]
 	b.start = len(dst)
 	b.done = false
-	b.count = 0
+	b.count, b.reserved = 0, 0
 	b.attributes = 0
 	b.producer, b.epoch, b.sequence = NoProducer, NoProducer, NoProducer
 }
@@ -114,8 +117,8 @@ func (b *Builder) Fits(r *Record) bool {
 // not fit but would fit into an empty batch, and an [Error] of kind
 // [ErrTooLarge] if it would not fit there either; the batch is then unchanged.
 func (b *Builder) Append(r *Record) error {
-	if b.done {
-		invariant.Violated("batch: append to a finished builder")
+	if b.done || b.reserved > 0 {
+		invariant.Violated("batch: append to a finished builder, or behind a reservation")
 	}
 	if b.count == 0 {
 		b.baseTime, b.maxTime = r.Timestamp, r.Timestamp
@@ -123,15 +126,21 @@ func (b *Builder) Append(r *Record) error {
 	delta := r.Timestamp - b.baseTime
 	body := r.bodySize(delta, b.count)
 	if sizeWithLength(body) > b.max-b.Size() || b.count == MaxRecords {
-		if n := sizeWithLength(r.bodySize(0, 0)); n > b.max-HeaderSize {
-			return failRecord(ErrTooLarge, int(b.count), "record size", b.Size()-HeaderSize, int64(b.max-HeaderSize), int64(n))
-		}
-		return ErrFull
+		return b.refusal(sizeWithLength(r.bodySize(0, 0)))
 	}
 	b.buf = appendRecord(b.buf, r, body, delta, b.count)
 	b.maxTime = max(b.maxTime, r.Timestamp)
 	b.count++
 	return nil
+}
+
+// refusal is the error of a record that does not fit, and would take n bytes of an empty
+// batch.
+func (b *Builder) refusal(n int) error {
+	if n > b.max-HeaderSize {
+		return failRecord(ErrTooLarge, int(b.count), "record size", b.Size()-HeaderSize, int64(b.max-HeaderSize), int64(n))
+	}
+	return ErrFull
 }
 
 // Finish compresses the records with codec, unless they would not become

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -62,6 +63,24 @@ func ExampleWithLinger() {
 	// Output:
 	// 0 batches
 	// <nil> 1 batch of 3
+}
+
+// With a claim the value is written where it is sent from.
+func ExampleProducer_Claim() {
+	b, c, stop := serve("ticks", 1)
+	defer stop()
+	ctx := context.Background()
+	p := must(c.Producer("ticks"))
+	claim := must(p.Claim(ctx, []byte("EURUSD"), 16))
+	defer claim.Abort() // does nothing after the Commit
+	binary.BigEndian.PutUint64(claim.Buf, 11_714)
+	binary.BigEndian.PutUint64(claim.Buf[8:], 2_000_000)
+	at, err := claim.Commit().Wait(ctx)
+	fmt.Println(at.Offset, err)
+	fmt.Printf("%s %x\n", b.ReadAll("ticks")[0].Key, b.ReadAll("ticks")[0].Value)
+	// Output:
+	// 0 <nil>
+	// EURUSD 0000000000002dc200000000001e8480
 }
 
 func ExampleProducer_SendBatch() {
@@ -182,12 +201,12 @@ func ExampleConsumer_Lag() {
 
 // Fixed instances claim partitions for themselves. Those of an instance that has died wait
 // for it until somebody moves them.
-func ExampleClaim() {
+func ExampleClaimPartitions() {
 	b, c, stop := serve("risk", 2)
 	defer stop()
 	ctx := context.Background()
 	b.Send("risk", client.Record{Key: []byte("a"), Value: []byte("one")})
-	in := must(c.Consumer(client.Group("desk"), client.Instance("desk-1"), client.Claim("risk", 0, 1)))
+	in := must(c.Consumer(client.Group("desk"), client.Instance("desk-1"), client.ClaimPartitions("risk", 0, 1)))
 	batch := must(in.Poll(ctx))
 	if err := batch.Commit(ctx); err != nil {
 		fmt.Println(err)

@@ -32,11 +32,11 @@ func Instance(name string) ConsumerOption {
 	return func(c *consumerConfig) { c.group.instance = name }
 }
 
-// Claim has a group give partitions by a table, which instances and administrators
+// ClaimPartitions has a group give partitions by a table, which instances and administrators
 // write, instead of dividing them: the consumer's [Instance] gets these partitions of a
 // topic if no instance has them. Without ps it claims nothing and gets what the table
 // says. It goes without [Topics].
-func Claim(topic string, ps ...int32) ConsumerOption {
+func ClaimPartitions(topic string, ps ...int32) ConsumerOption {
 	return func(c *consumerConfig) {
 		if c.group.claims == nil {
 			c.group.claims = map[string][]int32{}
@@ -67,15 +67,15 @@ func (c *consumerConfig) checkGroup() error {
 	g := &c.group
 	switch {
 	case g.name == "" && (g.instance != "" || g.claims != nil):
-		return invalid("Instance or Claim without Group")
+		return invalid("Instance or ClaimPartitions without Group")
 	case g.name == "":
 		return nil
 	case len(g.name) > wire.MaxString || len(g.instance) > maxName:
 		return invalid("Group(%.32q), Instance(%.32q): too long", g.name, g.instance)
 	case len(c.partitions) > 0 || len(c.positions) > 0:
-		return invalid("Group(%q) with Partitions or FromPositions; see Claim", g.name)
+		return invalid("Group(%q) with Partitions or FromPositions; see ClaimPartitions", g.name)
 	case g.claims != nil && (g.instance == "" || len(c.topics) > 0):
-		return invalid("Claim, expected with Instance and without Topics")
+		return invalid("ClaimPartitions, expected with Instance and without Topics")
 	case g.claims == nil && len(c.topics) == 0:
 		return invalid("no topic to consume")
 	case g.session < time.Second || g.session > 30*time.Minute:

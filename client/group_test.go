@@ -310,9 +310,9 @@ func TestAnInstanceIsTakenOver(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 2)
 	b.put("alerts", 1, CompressNone, "v0")
-	one := joinFake(t, b, Instance("pump"), Claim("alerts", 1))
+	one := joinFake(t, b, Instance("pump"), ClaimPartitions("alerts", 1))
 	bt := take(t, one, 1)
-	two := joinFake(t, b, Instance("pump"), Claim("alerts"))
+	two := joinFake(t, b, Instance("pump"), ClaimPartitions("alerts"))
 	if _, err := one.Poll(testContext(t)); !errors.Is(err, ErrFenced) {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 		"no topics":  {Group("g")},
 		"partitions": {Group("g"), Topics("alerts"), Partitions("alerts", 0)},
 		"no group":   {Topics("alerts"), Instance("a")},
-		"claims":     {Group("g"), Claim("alerts", 0)},
+		"claims":     {Group("g"), ClaimPartitions("alerts", 0)},
 		"session":    {Group("g"), Topics("alerts"), WithSession(time.Millisecond)},
 		"commit":     {Group("g"), Topics("alerts"), WithAutoCommit(-1, 0)},
 	} {
@@ -386,10 +386,10 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 	}
 	_, err := c.Consumer(Group("g"), Topics("unknown"))
 	wantError(t, err, ErrUnknownTopic)
-	_, err = c.Consumer(Group("g"), Instance("i"), Claim("alerts", 1))
+	_, err = c.Consumer(Group("g"), Instance("i"), ClaimPartitions("alerts", 1))
 	wantError(t, err, ErrUnknownPartition)
 	openConsumer(t, c, Group("g"), Topics("alerts"))
-	if _, err = c.Consumer(Group("g"), Instance("i"), Claim("alerts", 0)); err == nil {
+	if _, err = c.Consumer(Group("g"), Instance("i"), ClaimPartitions("alerts", 0)); err == nil {
 		t.Error("a group of two modes")
 	}
 	b.put("alerts", 0, CompressNone, "a")

@@ -168,11 +168,10 @@ func (p *Producer) Send(ctx context.Context, r Record) (Position, error) {
 // tryAppend appends to a lane, by default the one that the record belongs to.
 func (p *Producer) tryAppend(r *Record, ln *lane.Lane, u lane.Urgency) (*lane.Lane, Ticket, *link.Link, int64, error) {
 	if ln == nil {
-		i := p.partitionOf(r.Key)
-		if uint(i) >= uint(len(p.lanes)) {
-			return nil, Ticket{}, nil, 0, fmt.Errorf("%w: the partitioner chose %d of %d", ErrUnknownPartition, i, len(p.lanes))
+		var err error
+		if ln, err = p.laneOf(r.Key); err != nil {
+			return nil, Ticket{}, nil, 0, err
 		}
-		ln = p.lanes[i]
 	}
 	br := batch.Record{Timestamp: batch.NoTimestamp, Key: r.Key, Value: r.Value, Headers: r.Headers}
 	if !r.Time.IsZero() {
@@ -225,6 +224,15 @@ func (p *Producer) appendError(ln *lane.Lane, err error) error {
 		err = fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
 	return opError("append", p.topic.name, partition, err)
+}
+
+// laneOf is the lane that a record belongs to.
+func (p *Producer) laneOf(key []byte) (*lane.Lane, error) {
+	i := p.partitionOf(key)
+	if uint(i) >= uint(len(p.lanes)) {
+		return nil, fmt.Errorf("%w: the partitioner chose %d of %d", ErrUnknownPartition, i, len(p.lanes))
+	}
+	return p.lanes[i], nil
 }
 
 // partitionOf chooses a lane.

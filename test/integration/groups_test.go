@@ -352,7 +352,7 @@ func TestPartitionsOfADeadInstanceWaitUntilTheyAreMoved(t *testing.T) {
 		return len(d.Members) == 0 && len(d.Table) == 2 && d.Table[0].Away && d.Table[0].Instance == "desk-1"
 	})
 	var moved atomic.Bool
-	second, err := dead.Consumer(client.Group("g"), client.Instance("desk-2"), client.Claim("t", 0, 1), client.From(client.Start()))
+	second, err := dead.Consumer(client.Group("g"), client.Instance("desk-2"), client.ClaimPartitions("t", 0, 1), client.From(client.Start()))
 	if err != nil {
 		t.Fatal(err)
 	}

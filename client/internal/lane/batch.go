@@ -21,6 +21,7 @@ type Batch struct {
 	pack  *memory.Packer
 
 	opened, wrote time.Time // only with a hook, opened also with a linger
+	claim         uint32    // number of the open claim, 0 without one, under the lane's lock
 	ripe          bool      // does not wait for company, under the lane's lock
 
 	// Of an idempotent producer, under the lane's lock: the batch's place, and whether an
@@ -96,9 +97,7 @@ func (b *Batch) release() {
 		return
 	}
 	b.pack = nil
-	p.Space.Give(k.Charged)
-	k.Charged = 0
-	p.Packers.Put(k)
+	p.drop(k)
 }
 
 // Written implements [link.Request].

@@ -57,6 +57,7 @@ type Lane struct {
 	seq        sequence
 	timer      *time.Timer // of the linger; nil until the first one
 	ticking    bool        // the timer will fire
+	claims     uint32      // numbers them
 }
 
 // atomicTopicID can be read while it is replaced.
@@ -98,9 +99,15 @@ const (
 // if none; the caller wakes it after the lock is gone. A record without a
 // timestamp gets that of its batch.
 func (ln *Lane) Append(r *batch.Record, u Urgency) (t Receipt, kick *link.Link, missing int64, err error) {
-	p := ln.p
 	ln.mu.Lock()
 	defer ln.unlock()
+	return ln.add(r, u, false)
+}
+
+// add is Append with the lock held, and as it may be forced to go beyond the producer's
+// memory.
+func (ln *Lane) add(r *batch.Record, u Urgency, forced bool) (t Receipt, kick *link.Link, missing int64, err error) {
+	p := ln.p
 	if p.closed.Load() {
 		return Receipt{}, nil, 0, link.ErrClosed
 	}
@@ -110,14 +117,18 @@ func (ln *Lane) Append(r *batch.Record, u Urgency) (t Receipt, kick *link.Link, 
 		if untimed {
 			r.Timestamp = b.stamp
 		}
-		if size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r); size > p.Max {
+		if size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r); size > p.Max || b.claim != 0 {
 			ln.shut()
 			kick = ln.dispatch(u)
 		}
 	}
 	b := ln.open
 	if b == nil {
-		if b, missing, err = ln.begin(r); err != nil {
+		headers := 0
+		for i := range r.Headers {
+			headers += len(r.Headers[i].Key) + len(r.Headers[i].Value) + headerSlack
+		}
+		if b, missing, err = ln.begin(len(r.Key)+len(r.Value), headers, forced); err != nil {
 			return Receipt{}, kick, missing, err
 		}
 		if untimed {
@@ -125,45 +136,45 @@ func (ln *Lane) Append(r *batch.Record, u Urgency) (t Receipt, kick *link.Link, 
 		}
 		size = b.pack.Builder.Size() + b.pack.Builder.SizeOf(r)
 	}
-	k := b.pack
-	if want := memory.ChargeFor(size); want > k.Charged {
-		if !p.Space.Take(want - k.Charged) {
-			return Receipt{}, kick, want - k.Charged, ErrNoRoom
-		}
-		k.Charged = want
+	if missing = p.charge(b.pack, size, forced); missing > 0 {
+		return Receipt{}, kick, missing, ErrNoRoom
 	}
-	if err := k.Builder.Append(r); err != nil {
+	if err := b.pack.Builder.Append(r); err != nil {
 		if ln.open == nil {
 			b.release()
 		}
 		return Receipt{}, kick, 0, err
 	}
-	if ln.open == nil {
-		ln.open = b
-		ln.unresolved = append(ln.unresolved, b)
-	}
-	t = Receipt{b, b.count}
-	b.count++
-	b.ripe = b.ripe || u == SendNow
-	if l := ln.dispatch(u); l != nil {
+	ln.open = b
+	t, l := ln.added(b, u)
+	if l != nil {
 		kick = l
 	}
 	return t, kick, 0, nil
 }
 
-// begin makes a batch that has room for r. The error is [ErrNoRoom], with the
-// bytes that are missing, or that r fits nowhere.
-func (ln *Lane) begin(r *batch.Record) (*Batch, int64, error) {
-	p := ln.p
-	least := batch.HeaderSize + batch.MinRecordSize + len(r.Key) + len(r.Value)
-	most := least + recordSlack
-	for i := range r.Headers {
-		most += len(r.Headers[i].Key) + len(r.Headers[i].Value) + headerSlack
+// added counts a record that the open batch has got, and sends what is due. The lock is held.
+func (ln *Lane) added(b *Batch, u Urgency) (Receipt, *link.Link) {
+	if b.count == 0 {
+		ln.unresolved = append(ln.unresolved, b)
 	}
-	charge := memory.ChargeFor(most)
+	t := Receipt{b, b.count}
+	b.count++
+	b.ripe = b.ripe || u == SendNow
+	return t, ln.dispatch(u)
+}
+
+// begin makes a batch that has room for a record of n bytes, key and value, and its headers.
+// The error is [ErrNoRoom], with the bytes that are missing, or that the record fits nowhere.
+func (ln *Lane) begin(n, headers int, forced bool) (*Batch, int64, error) {
+	p := ln.p
+	least := batch.HeaderSize + batch.MinRecordSize + n
+	charge := memory.ChargeFor(least + headers + recordSlack)
 	switch {
 	case least > p.MaxBatch:
 		return nil, 0, fmt.Errorf("%w: a batch of at least %d bytes, the limit is %d", ErrTooLarge, least, p.MaxBatch)
+	case forced:
+		p.Space.Force(charge)
 	case charge > p.Space.Limit:
 		return nil, 0, fmt.Errorf("%w: a batch needs %d bytes, the buffer has %d", ErrTooLarge, charge, p.Space.Limit)
 	case !p.Space.Take(charge):
@@ -189,16 +200,21 @@ func (ln *Lane) begin(r *batch.Record) (*Batch, int64, error) {
 // due reports whether the open batch goes now.
 func (ln *Lane) due(u Urgency) bool {
 	b := ln.open
-	if b == nil || u == SendLater {
+	if b == nil || b.count == 0 || u == SendLater {
 		return false
 	}
 	return ln.inflight == 0 && b.ripe || int(b.count) >= ln.p.Messages || b.pack.Builder.Size() >= ln.p.Bytes
 }
 
-// shut ends the open batch and puts it behind the others.
+// shut ends the open batch and puts it behind the others. Of one that has no record yet a
+// claim keeps the memory.
 func (ln *Lane) shut() {
-	ln.backlog = append(ln.backlog, ln.open)
-	ln.open = nil
+	b := ln.open
+	if ln.open = nil; b.count == 0 {
+		b.release()
+		return
+	}
+	ln.backlog = append(ln.backlog, b)
 	ln.p.Host.Turn(ln.partition)
 }
 

@@ -56,6 +56,34 @@ type Shared struct {
 	closed  atomic.Bool
 }
 
+// charge charges for a batch of so many bytes, and returns how many are missing then.
+func (p *Shared) charge(k *memory.Packer, size int, forced bool) (missing int64) {
+	more := memory.ChargeFor(size) - k.Charged
+	switch {
+	case more <= 0:
+		return 0
+	case forced:
+		p.Space.Force(more)
+	case !p.Space.Take(more):
+		return more
+	}
+	k.Charged += more
+	return 0
+}
+
+// drop gives memory back when neither its batch nor a claim needs it any more.
+func (p *Shared) drop(k *memory.Packer) {
+	if !k.Leave() {
+		return
+	}
+	if k.Frame == nil {
+		k.Frame = k.Builder.Discard()
+	}
+	p.Space.Give(k.Charged)
+	k.Charged, k.Key, k.Value = 0, nil, nil
+	p.Packers.Put(k)
+}
+
 // Close has every lane refuse records.
 func (p *Shared) Close() { p.closed.Store(true) }
 

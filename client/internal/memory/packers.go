@@ -5,6 +5,7 @@ package memory
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -31,7 +32,20 @@ type Packer struct {
 	size    int    // of the memory when it was last seen
 	load    Load   // under which its batch was begun
 	Charged int64  // to the producer's space
+
+	// Key and Value are those of an open claim, in this memory.
+	Key, Value []byte
+	users      atomic.Int32
 }
+
+// Hold keeps the memory for a claim, beside its batch.
+func (k *Packer) Hold(key, value []byte) {
+	k.Key, k.Value = key, value
+	k.users.Add(1)
+}
+
+// Leave ends one use of the memory, and reports whether that was the last.
+func (k *Packer) Leave() bool { return k.users.Add(-1) == 0 }
 
 // Load says whether a batch is begun under pressure, and will get large.
 type Load uint8
@@ -67,8 +81,14 @@ func classOf(n int) int {
 	return min(max(bits.Len(uint(n/minCharge))-1, 0), packerClasses-1)
 }
 
-// Get returns memory with an empty batch.
+// Get returns memory with an empty batch, which is its one user.
 func (s *Packers) Get(ld Load) *Packer {
+	k := s.get(ld)
+	k.users.Store(1)
+	return k
+}
+
+func (s *Packers) get(ld Load) *Packer {
 	s.mu.Lock()
 	want := int(ChargeFor(s.last[ld]))
 	class := classOf(want)
@@ -106,7 +126,9 @@ func (s *Packers) Put(k *Packer) {
 	}
 	s.made += cap(k.Frame) - k.size
 	k.size = cap(k.Frame)
-	s.last[k.load] = len(k.Frame)
+	if len(k.Frame) > Room { // else it was not needed
+		s.last[k.load] = len(k.Frame)
+	}
 	if s.made > s.Limit {
 		s.made -= k.size
 		return

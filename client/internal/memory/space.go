@@ -32,6 +32,14 @@ func (s *Space) Take(n int64) bool {
 	return true
 }
 
+// Force charges n bytes, beyond the bound if need be.
+func (s *Space) Force(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used += n
+	s.Gauge.Add(n)
+}
+
 // Give returns n bytes and wakes who waits for them.
 func (s *Space) Give(n int64) {
 	s.mu.Lock()
