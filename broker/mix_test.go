@@ -207,7 +207,7 @@ func (m *mix) check() {
 }
 
 func TestAMixOfEverythingIsAnsweredOnceAndComesHome(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := seedOf(t)
 	for i := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed+i, 0))
 		o := rigOptions{

@@ -64,7 +64,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		o.chunks = 4 << 20
 	}
 	if o.seed == 0 {
-		o.seed = uint64(time.Now().UnixNano())
+		o.seed = seedOf(t)
 	}
 	t.Logf("seed %d", o.seed)
 	r := &rig{t: t, opts: o, w: sim.New(sim.Options{Seed: o.seed, Mode: o.mode})}
