@@ -15,7 +15,7 @@ import (
 // testContext ends before the test binary gives up, so that a call that hangs
 // says where.
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
