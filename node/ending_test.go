@@ -157,6 +157,7 @@ func TestTheShutdownTimeoutBoundsTheEnd(t *testing.T) {
 		t.Fatalf("stop: %v", err)
 	}
 	hold.Release()
+	r.cfg.ShutdownTimeout = 0 // as long as it takes
 	r.start()
 	r.stop()
 }
@@ -454,6 +455,7 @@ func TestAnEndThatCannotComeIsCutShort(t *testing.T) {
 		t.Fatalf("stop: %v", err)
 	}
 	fault.End()
+	r.cfg.ShutdownTimeout = 0 // as long as it takes
 	r.start()
 	l.mustHave("t")
 	r.stop()

@@ -28,16 +28,25 @@ func (r *rig) space() (free int64) {
 // leave takes all space away but free bytes, as another program's file would.
 func (r *rig) leave(free int64) {
 	r.t.Helper()
-	had := r.space()
 	f, err := r.w.FS().Open("/another", aio.OpenWrite|aio.OpenCreate)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	size, err := f.Size()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := errors.Join(f.Allocate(0, size+had-free), f.Close()); err != nil {
+	eventually(r.t, "the space is taken", func() bool {
+		had := r.space()
+		size, err := f.Size()
+		if err == nil {
+			err = f.Allocate(0, size+had-free)
+		}
+		if errors.Is(err, syscall.ENOSPC) {
+			return false // the node has taken some of it meanwhile
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return true
+	})
+	if err := f.Close(); err != nil {
 		r.t.Fatal(err)
 	}
 }
