@@ -27,7 +27,7 @@ const (
 	checkpointIdle    checkpointStage = iota
 	checkpointFlush                   // partitions with bytes up to the target are flushed
 	checkpointCapture                 // their state is recorded
-	checkpointWrite                   // the file is written
+	checkpointWrite                   // its files are written
 )
 
 // checkpointer makes the checkpoints of a shard, one at a time. It first has the
@@ -36,6 +36,10 @@ const (
 // partition is flushed at the moment of recording; it need not be of the same
 // moment as another's, because recovery takes each partition from its own
 // record on.
+//
+// One that frees the ring or moves a log start is written twice, as two generations, and does
+// so when both are durable: a start that finds one of them damaged can do with the other. One
+// for reservations leaves the ring as it is, and what the generation before it needs is there.
 type checkpointer struct {
 	s       *Store
 	stage   checkpointStage
@@ -47,6 +51,8 @@ type checkpointer struct {
 	release uint64 // newest LSN that is not needed after it
 	enc     checkpoint.Writer
 	file    aio.FileOp
+	twice   bool            // it is to be written as both generations
+	second  bool            // the second generation is being written
 	reserve bool            // a partition waits for a larger reservation
 	pressed bool            // appends are refused until partitions are flushed
 	clean   bool            // the last one, at an orderly end
@@ -113,6 +119,7 @@ func (c *checkpointer) flushedOne() {
 	}
 	c.stage = checkpointCapture
 	c.at, c.walking = 0, false
+	c.twice, c.second = c.target > 0 || c.clean || c.s.trimming.Len() > 0, false
 	c.reserve, c.trims = false, c.trims[:0]
 	c.s.producers.Expire(c.s.loop.Now(), capturePerTurn)
 	c.release = c.releasable()
@@ -157,18 +164,18 @@ func (c *checkpointer) capture() {
 			c.walking = c.record(c.s.list[c.at])
 			c.at++
 		default:
-			c.write()
+			h := c.header()
+			c.write(c.enc.Finish(&h))
 			return
 		}
 	}
 }
 
-// write has the file written.
-func (c *checkpointer) write() {
+// write has a file written, the next generation.
+func (c *checkpointer) write(data []byte) {
 	c.stage = checkpointWrite
-	h := c.header()
 	c.file = aio.FileOp{
-		Kind: aio.FileWriteAtomic, Owner: c, Data: c.enc.Finish(&h),
+		Kind: aio.FileWriteAtomic, Owner: c, Data: data,
 		Path:   layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq+1),
 		Unless: c.s.deviceFailed,
 	}
@@ -191,6 +198,9 @@ func (c *checkpointer) record(p *Partition) bool {
 		r.MaxTimestamp, r.NewestAppend = seg.maxTimestamp, seg.appendTime
 	}
 	p.recorded.Note(c.seq+1, r.SegmentBase)
+	if c.twice {
+		p.recorded.Note(c.seq+2, r.SegmentBase)
+	}
 	r.LogStart = c.logStart(p, r.NextOffset)
 	c.enc.Add(&r)
 	c.end = r.NextOffset
@@ -226,31 +236,56 @@ func (p *Partition) durableSegment() *segfile {
 	return best
 }
 
-// CompleteFile ends the checkpoint: the reservations are in force, and the ring
-// behind it is free once the journal has noted it.
+// CompleteFile goes on when a generation is written. The first one puts reservations in force.
 func (c *checkpointer) CompleteFile(op *aio.FileOp) {
-	s := c.s
-	c.stage = checkpointIdle
-	granted := c.granted
-	c.granted = c.granted[:0]
 	if op.Err != nil {
-		if !layout.MayPass(op.Err) {
-			if !s.deviceFailed.Swap(true) {
-				s.stats.FlushErrors++
-			}
-			s.fail(op.Err)
-		} else if aio.IsNoSpace(op.Err) {
-			s.opts.Ballast.Release()
-		}
-		c.target = 0
-		c.reserve = len(granted)+len(c.trims) > 0
-		c.finished(op.Err)
+		c.notWritten(op.Err)
 		return
 	}
 	c.seq++
-	s.stats.Checkpointed(s.loop.Now())
-	c.trimmed()
-	for _, p := range granted {
+	c.grant()
+	if c.twice && !c.second && c.s.failed == nil {
+		c.second = true
+		h := c.header()
+		c.write(c.enc.Again(&h))
+		return
+	}
+	c.stage = checkpointIdle
+	c.s.stats.Checkpointed(c.s.loop.Now())
+	if c.second {
+		c.trimmed()
+		c.s.journal.Release(c.release) // the ring is free once the journal has noted it
+	}
+	c.target = 0
+	c.s.roomMade()
+	c.finished(nil)
+}
+
+// notWritten ends a checkpoint of which a generation could not be written. If that is the
+// second one, the first says what it says, but the ring stays as it is.
+func (c *checkpointer) notWritten(err error) {
+	s := c.s
+	c.stage = checkpointIdle
+	if !layout.MayPass(err) {
+		if !s.deviceFailed.Swap(true) {
+			s.stats.FlushErrors++
+		}
+		s.fail(err)
+	} else if aio.IsNoSpace(err) {
+		s.opts.Ballast.Release()
+	}
+	c.target = 0
+	c.reserve = c.reserve || len(c.granted)+len(c.trims) > 0
+	c.granted = c.granted[:0]
+	if c.second && layout.MayPass(err) {
+		err = nil
+	}
+	c.finished(err)
+}
+
+// grant puts the reservations of a checkpoint, which is durable now, in force.
+func (c *checkpointer) grant() {
+	for _, p := range c.granted {
 		switch {
 		case !p.renew:
 		case p.askedClass <= p.shown: // a weaker class promises less
@@ -259,12 +294,7 @@ func (c *checkpointer) CompleteFile(op *aio.FileOp) {
 			c.reserve = true // it was made weaker meanwhile
 		}
 	}
-	if c.target > 0 || c.clean {
-		s.journal.Release(c.release)
-	}
-	c.target = 0
-	s.roomMade()
-	c.finished(nil)
+	c.granted = c.granted[:0]
 }
 
 // next is what the count of checkpoints will be when one has been made that begins

@@ -61,11 +61,19 @@ func TestALostCheckpointIsNotedWhenItIsNeeded(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		lose     func(r *rig)
-		released bool // the journal has given up what only the lost one knows of
+		released bool // the journal has given up what the checkpoint before does not know of
 		refusal  string
 	}{
-		{"damaged, needed", func(r *rig) { r.corrupt(r.newestCheckpoint()) }, true, "given up rounds"},
-		{"gone, needed", func(r *rig) { r.remove(r.newestCheckpoint()) }, true, "given up rounds"},
+		{"damaged", func(r *rig) { r.corrupt(r.newestCheckpoint()) }, true, ""},
+		{"gone", func(r *rig) { r.remove(r.newestCheckpoint()) }, true, ""},
+		{"damaged, and the older one is older still", func(r *rig) {
+			r.corrupt(r.newestCheckpoint())
+			r.write(layout.CheckpointPath(rigDir, 0, r.shards[0].store.checkpoint.seq-1), r.kept)
+		}, true, "given up rounds"},
+		{"both are of before", func(r *rig) {
+			r.write(r.newestCheckpoint(), r.kept)
+			r.write(layout.CheckpointPath(rigDir, 0, r.shards[0].store.checkpoint.seq-1), r.kept)
+		}, true, "the newer one is gone"},
 		{"damaged, the journal has everything", func(r *rig) { r.corrupt(r.newestCheckpoint()) }, false, ""},
 		{"both damaged", func(r *rig) {
 			r.corrupt(r.newestCheckpoint())
@@ -91,6 +99,7 @@ func TestALostCheckpointIsNotedWhenItIsNeeded(t *testing.T) {
 			for range 20 {
 				sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
 			}
+			r.kept = r.contents(r.newestCheckpoint())
 			if s := r.shards[0].store; test.released {
 				r.checkpointAll()
 			} else { // as for a reservation: the ring stays as it is
@@ -374,8 +383,8 @@ func TestALostCheckpointMayHaveReservedOffsets(t *testing.T) {
 }
 
 // A start gives partitions of shards that are no more to others, whose checkpoints are
-// then their only record. When one of those is damaged, its older generation is of a
-// life before, and knows nothing of them, however well it agrees with its journal.
+// then their only record. When one of those is damaged, and its older generation is of a
+// life before, that knows nothing of them, however well it agrees with its journal.
 func TestACheckpointOfALifeBeforeIsNotEnough(t *testing.T) {
 	r := newRig(t, rigOptions{shards: 3})
 	id := r.topic(1, ClassFlushed)
@@ -386,11 +395,13 @@ func TestACheckpointOfALifeBeforeIsNotEnough(t *testing.T) {
 	sent := []*produced{r.sendWait(r.part(id, n), 2, 300)}
 	r.close()
 	r.w.Kill()
+	before := r.contents(r.generations(1)[0])
 	r.opts.shards = 2
 	r.start()
 	r.mustHold(r.part(id, n), sent)
 	r.w.Crash(sim.KeepNone)
 	r.corrupt(layout.CheckpointPath(rigDir, 1, r.rec.Sequence[1]))
+	r.write(layout.CheckpointPath(rigDir, 1, r.rec.Sequence[1]-1), before)
 	r.mustRefuse("of an earlier start")
 }
 

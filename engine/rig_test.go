@@ -31,6 +31,7 @@ type rig struct {
 	fuse         *fuse      // ends a start early; nil: it does not
 	pause        aio.Driver // of another machine: lets time pass
 	sealsMayFail bool
+	kept         []byte // a file as it was
 }
 
 type rigOptions struct {

@@ -92,7 +92,7 @@ func (s *Store) trimOn(p *Partition) bool {
 
 // below reports whether seg can never be needed again.
 func (p *Partition) below(seg *segfile) bool {
-	return seg != nil && seg.next != nil && seg.next.base <= p.start.Safe()
+	return seg != nil && seg.next != nil && seg.next.base <= p.start.At()
 }
 
 // removable reports whether nobody uses seg, the first segment, and all of it is written.
@@ -134,10 +134,10 @@ func (c *checkpointer) logStart(p *Partition, next int64) int64 {
 	return at
 }
 
-// trimmed puts the log starts of a checkpoint, which is durable now, in force.
+// trimmed puts the log starts of a checkpoint in force, both generations of which are durable.
 func (c *checkpointer) trimmed() {
 	for _, p := range c.trims {
 		p.start.Recorded()
-		p.epochs.TrimTo(p.start.Safe())
+		p.epochs.TrimTo(p.start.At())
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 // Writer encodes a checkpoint piece by piece, so that a loop can spread the work
 // over its turns: Begin, Add for each partition, AddProducer for more of its producers,
-// Finish. It keeps its memory from one checkpoint to the next; what Finish returns is
-// valid until the next Begin.
+// Finish, and Again for the other generation. It keeps its memory from one checkpoint to the
+// next; what Finish and Again return is valid until the next of them or Begin.
 type Writer struct {
 	buf        []byte
 	crc        uint32 // of the body up to summed
@@ -96,6 +96,15 @@ func (w *Writer) Finish(h *Header) []byte {
 	}
 	w.open = false
 	w.sum()
+	return w.Again(h)
+}
+
+// Again returns the file of the checkpoint that Finish has completed, with another header:
+// its second generation. What Finish has returned is the same memory.
+func (w *Writer) Again(h *Header) []byte {
+	if w.open {
+		invariant.Violated("checkpoint: a second generation is made of a checkpoint that is finished")
+	}
 	b := w.buf[:headerBytes]
 	be := binary.BigEndian
 	be.PutUint32(b[hMagic:], headerMagic)

@@ -40,7 +40,7 @@ func (r *recovery) readCheckpoints() error {
 		}
 		c, err := checkpoint.Load(r.fs, r.path(layout.CheckpointsDir), checkpoint.Identity{Node: r.out.Node.ID, Shard: shard})
 		if err != nil {
-			return fmt.Errorf("%w: no checkpoint of shard %d can be used: %w", layout.ErrBadDataDir, shard, err)
+			return fmt.Errorf("%w: no checkpoint of shard %d can be used, of two generations in %s: %w", layout.ErrBadDataDir, shard, r.path(layout.CheckpointsDir), err)
 		}
 		if c.Lost != nil {
 			r.opts.Report("checkpoint of shard %d: one generation cannot be used, the other is: %v", shard, c.Lost)
@@ -99,18 +99,23 @@ func (r *recovery) agree() error {
 // outlived refuses a checkpoint in place of a lost one when it is of an earlier start
 // than those of other shards. That start may have given the shard partitions of which
 // the lost one was the only record. A checkpoint of everything, which a start writes
-// first, has them all.
+// first, has them all, and makes up for it.
 func (r *recovery) outlived() error {
-	newest := uint32(0)
+	newest, everything := uint32(0), uint32(0)
 	for shard, c := range r.ckpts {
-		if !r.ofEverything(shard) {
+		if r.ofEverything(shard) {
+			everything = max(everything, c.term())
+		} else {
 			newest = max(newest, c.term())
 		}
+	}
+	if everything >= newest {
+		return nil
 	}
 	for shard, c := range r.ckpts {
 		if term := c.term(); c.Lost != nil && term < newest {
 			return fmt.Errorf("%w: the older checkpoint of shard %d is of an earlier start, number %d; others are of number %d: %w",
-				errDisagree, shard, term, newest, c.Lost)
+				ErrDisagree, shard, term, newest, c.Lost)
 		}
 	}
 	return nil
@@ -130,7 +135,9 @@ func (c *shardCheckpoint) term() (term uint32) {
 	return term
 }
 
-var errDisagree = errors.New("checkpoint and journal do not agree")
+// ErrDisagree: a checkpoint and a journal, or the checkpoints of two shards, are not of the
+// same time.
+var ErrDisagree = errors.New("checkpoint and journal do not agree")
 
 func (r *recovery) agrees(j *journalFile) error {
 	a := &j.result.Anchor
@@ -138,18 +145,18 @@ func (r *recovery) agrees(j *journalFile) error {
 	path := layout.JournalPath(r.opts.Dir, j.shard)
 	switch {
 	case int(a.Shard) != j.shard:
-		return fmt.Errorf("%s: %w: it is the journal of shard %d", path, errDisagree, a.Shard)
+		return fmt.Errorf("%s: %w: it is the journal of shard %d", path, ErrDisagree, a.Shard)
 	case !ok:
-		return fmt.Errorf("%s: %w: there is no checkpoint of that shard", path, errDisagree)
+		return fmt.Errorf("%s: %w: there is no checkpoint of that shard", path, ErrDisagree)
 	case c.Journal == a.UUID && a.HeadPrevLSN < c.LSN, c.Incarnation == 0 && a.HeadPrevLSN == 0:
 		return nil
 	case c.Journal != a.UUID && c.Incarnation > 0:
-		return fmt.Errorf("%s: %w: it is journal %x, the checkpoint is of journal %x", path, errDisagree, a.UUID, c.Journal)
+		return fmt.Errorf("%s: %w: it is journal %x, the checkpoint is of journal %x", path, ErrDisagree, a.UUID, c.Journal)
 	}
 	lost := c.Lost
 	if lost == nil {
 		lost = errors.New("the newer one is gone")
 	}
 	return fmt.Errorf("%s: %w: the journal has given up rounds to %d, the checkpoint %d knows of nothing behind round %d: %w",
-		path, errDisagree, a.HeadPrevLSN, c.Sequence, c.LSN-1, lost)
+		path, ErrDisagree, a.HeadPrevLSN, c.Sequence, c.LSN-1, lost)
 }

@@ -219,16 +219,19 @@ func (r *recovery) writeCheckpoints() error {
 		all.Add(&rec)
 	}
 	if r.opts.Shards > 1 {
-		if err := r.writeCheckpoint(0, &all); err != nil {
+		if err := r.writeCheckpoint(0, all.Finish); err != nil {
 			return err
 		}
 	}
 	for shard := r.opts.Shards - 1; shard >= 0; shard-- {
-		if err := r.writeCheckpoint(shard, &own[shard]); err != nil {
+		if err := r.writeCheckpoint(shard, own[shard].Finish); err != nil {
 			return err
 		}
 	}
-	return r.emptyStale()
+	if err := r.emptyStale(); err != nil {
+		return err
+	}
+	return r.writeAgain(own)
 }
 
 // stale are the shards of earlier runs that no longer exist.
@@ -250,16 +253,35 @@ func (r *recovery) emptyStale() error {
 	for _, shard := range r.stale() {
 		var none checkpoint.Writer
 		none.Begin(nil)
-		if err := r.writeCheckpoint(shard, &none); err != nil {
+		if err := r.writeCheckpoint(shard, none.Finish); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeCheckpoint writes the next checkpoint of a shard. It belongs to the shard's
+// writeAgain writes the checkpoint of every shard as the other generation too, all at a time.
+// The journals are about to give everything up, and the catalog to forget topics that were
+// deleted: what an earlier life has left would be no help to a start that finds the newer
+// generation damaged.
+func (r *recovery) writeAgain(own []checkpoint.Writer) error {
+	ops := make([]aio.FileOp, len(own))
+	for shard := range own {
+		path, file := r.nextCheckpoint(shard, own[shard].Again)
+		ops[shard] = aio.FileOp{Kind: aio.FileWriteAtomic, Path: path, Data: file}
+	}
+	return r.doAll(ops)
+}
+
+// writeCheckpoint writes the next checkpoint of a shard.
+func (r *recovery) writeCheckpoint(shard int, finish func(*checkpoint.Header) []byte) error {
+	path, file := r.nextCheckpoint(shard, finish)
+	return aio.WriteFileAtomic(r.fs, path, file)
+}
+
+// nextCheckpoint makes the next checkpoint of a shard. It belongs to the shard's
 // journal, if there is one; it has no incarnation, because it does without it.
-func (r *recovery) writeCheckpoint(shard int, w *checkpoint.Writer) error {
+func (r *recovery) nextCheckpoint(shard int, finish func(*checkpoint.Header) []byte) (path string, file []byte) {
 	c := r.checkpointOf(shard)
 	c.sequence++
 	r.ckpts[shard] = c
@@ -276,7 +298,7 @@ func (r *recovery) writeCheckpoint(shard int, w *checkpoint.Writer) error {
 			h.Journal, h.LSN = j.result.Anchor.UUID, j.result.LastLSN+1
 		}
 	}
-	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.opts.Dir, shard, c.sequence), w.Finish(&h))
+	return layout.CheckpointPath(r.opts.Dir, shard, c.sequence), finish(&h)
 }
 
 func (r *recovery) slotsOf(shard int) []checkpoint.Slot {

@@ -10,16 +10,15 @@ type Done interface {
 // LogStart is where the log of a partition begins, and how far the removal of what is
 // below has come. None of its offsets ever goes back.
 //
-// First a checkpoint records the new log start, or as much of the way as is flushed; from
-// then on it is in force. Whoever asked is told when all of the way is. Segments below it go when the other generation of the checkpoint says the
-// same: a start that has to do with the older one, because the newer is damaged, finds
-// what that speaks of. A start does without every segment below the log start, whether it
-// is still there or not.
+// A checkpoint records the new log start, or as much of the way as is flushed; when both of
+// its generations do it is in force, so that a start that has to do with the older one,
+// because the newer is damaged, finds what that speaks of. Whoever asked is told when all of
+// the way is, and segments below it go. A start does without every segment below the log
+// start, whether it is still there or not.
 type LogStart struct {
 	at     int64 // in force
 	wanted int64 // asked for
 	asked  int64 // in the newest checkpoint begun
-	safe   int64 // in both generations
 	asking []request
 }
 
@@ -29,16 +28,13 @@ type request struct {
 }
 
 // Restore sets the log start that a start has found.
-func (l *LogStart) Restore(at int64) { *l = LogStart{at: at, wanted: at, asked: at, safe: at} }
+func (l *LogStart) Restore(at int64) { *l = LogStart{at: at, wanted: at, asked: at} }
 
 // At is the log start in force.
 func (l *LogStart) At() int64 { return l.at }
 
 // Wanted is where the log start is to move.
 func (l *LogStart) Wanted() int64 { return l.wanted }
-
-// Safe is the log start in both generations of the checkpoint.
-func (l *LogStart) Safe() int64 { return l.safe }
 
 // Ask has the log start moved to offset, which is above it. done may be nil.
 func (l *LogStart) Ask(offset int64, done Done) {
@@ -55,11 +51,11 @@ func (l *LogStart) Record(next int64) int64 {
 	return l.asked
 }
 
-// Recorded notes that the checkpoint is durable.
-func (l *LogStart) Recorded() { l.safe, l.at = l.at, max(l.at, l.asked) }
+// Recorded notes that both generations of the checkpoint are durable.
+func (l *LogStart) Recorded() { l.at = max(l.at, l.asked) }
 
 // Settled reports whether nothing is left to be recorded.
-func (l *LogStart) Settled() bool { return l.safe == l.wanted }
+func (l *LogStart) Settled() bool { return l.at == l.wanted }
 
 // Answer tells those who wait for a log start that is in force, and, with an error, all
 // others too. Whoever is told may ask for more.
