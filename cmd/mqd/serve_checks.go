@@ -20,6 +20,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
@@ -248,6 +249,9 @@ func startAdvice(err error, c *settings.Config) string {
 		return fmt.Sprintf("the filesystem of data directory %s is full; make room, or lower --journal-size for a new directory: %v", dir, err)
 	case is(layout.ErrBadDataDir) && is(fs.ErrPermission, syscall.EROFS):
 		return fmt.Sprintf("data directory %s is not writable for this user (%s); name another with --data-dir, or give it to the user",
+			dir, strings.TrimPrefix(err.Error(), layout.ErrBadDataDir.Error()+": "))
+	case is(layout.ErrBadDataDir) && is(checkpoint.ErrDamaged, checkpoint.ErrTruncated, checkpoint.ErrIdentity, recovery.ErrDisagree):
+		return fmt.Sprintf("data directory %s is damaged: %s; nothing in it has been given up. mqd verify names everything that is damaged. Put back the named files from a copy of the directory of the same time, or start from the copy; mqd salvage gives up messages that cannot be read, but needs a checkpoint of every shard",
 			dir, strings.TrimPrefix(err.Error(), layout.ErrBadDataDir.Error()+": "))
 	}
 	return ""

@@ -17,6 +17,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
+	"github.com/mqd-broker/mqd/engine/recovery"
 )
 
 func TestOnlyThisMachineIsListenedToUnlessTold(t *testing.T) {
@@ -158,6 +159,8 @@ func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
 		"locked":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, aio.ErrLocked), []string{"locked", c.DataDir, "--data-dir"}},
 		"denied":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EACCES), []string{"not writable", c.DataDir}},
 		"readonly": {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EROFS), []string{"not writable", c.DataDir}},
+		"damaged":  {fmt.Errorf("%w: no checkpoint: %w", layout.ErrBadDataDir, errors.Join(checkpoint.ErrDamaged, checkpoint.ErrTruncated)), []string{"damaged: no checkpoint", c.DataDir, "mqd verify", "mqd salvage"}},
+		"behind":   {fmt.Errorf("%w: %w: x", layout.ErrBadDataDir, recovery.ErrDisagree), []string{c.DataDir, "do not agree: x", "mqd verify", "mqd salvage"}},
 		"direct":   {fmt.Errorf("open: %w", aio.ErrNoDirect), []string{"O_DIRECT", "ext4", "--io=portable"}},
 		"node":     {fmt.Errorf("x: %w", checkpoint.ErrUnsupported), []string{"newer version of mqd", c.DataDir}},
 		"journal":  {fmt.Errorf("x: %w", journal.ErrVersion), []string{"newer version of mqd"}},
