@@ -736,3 +736,27 @@ func TestTheScrubberUnderstandsCompaction(t *testing.T) {
 		k.w.Kill()
 	}
 }
+
+// What is removed while keys are noted is not missed: the next pass does without it.
+func TestARemovalWhileKeysAreNotedIsNoFailure(t *testing.T) {
+	k := newKeyed(t, rigOptions{seed: 12}, layout.Compaction{Tombstones: time.Hour})
+	k.fill(6, 30)
+	k.checkpointAll()
+	k.checkpointAll()
+	opens := k.w.Hold(sim.Filter{Ops: sim.Opens, Path: "*.log"})
+	k.hurry()
+	k.until("the first segment is wanted", func() bool { return opens.Count() > 0 })
+	start := k.p().bases[2].base
+	k.trim(k.p(), start)
+	k.until("removal", func() bool { return len(k.names(k.p().dir)) <= 2*len(k.p().bases) })
+	opens.Release()
+	k.pass()
+	if len(k.log) > 0 || k.p().store.cleaner.Stats().Errors > 0 {
+		t.Fatalf("reported: %v", k.log)
+	}
+	want := k.expected(k.clean(), false)
+	for at := range start {
+		delete(want, at)
+	}
+	k.mustHold(want)
+}

@@ -277,6 +277,8 @@ func (c *Cleaner) CompleteJob(op *aio.JobOp) {
 // mapped goes on behind a piece of the keys.
 func (c *Cleaner) mapped(err error) {
 	switch {
+	case aio.IsNotExist(err) && !c.src.Stands(&c.maps.segs[c.maps.at].Log):
+		c.end() // it has been removed meanwhile
 	case err != nil:
 		c.giveUp(err)
 	case c.maps.more:
