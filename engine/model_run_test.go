@@ -31,9 +31,15 @@ func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
 		first, count = *modelSeed, 1
 	}
+	compacted := 0
 	for seed := first; seed < first+count; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { newModelRun(t, seed).run() })
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			m := newModelRun(t, seed)
+			m.run()
+			compacted += m.compacted
+		})
 	}
+	t.Logf("%d records gone by compaction", compacted)
 }
 
 // modelRun is one run of the model: a rig, and what is known of its partitions.
@@ -51,6 +57,8 @@ type modelRun struct {
 	mayFail bool
 	history []string
 
+	compacted int // records seen to be gone
+
 	producers int64 // ids given to producers
 }
 
@@ -60,7 +68,7 @@ func newModelRun(t *testing.T, seed uint64) *modelRun {
 	o := rigOptions{
 		seed: seed, shards: int(pick(1, 1, 2, 3)), journal: pick(256<<10, 512<<10, 1<<20, 4<<20),
 		chunks: pick(1<<20, 1<<20, 2<<20, 8<<20), segment: pick(16<<10, 16<<10, 40<<10, 256<<10),
-		openFiles: int(pick(0, 0, 6)), keep: []int64{0, 1, 64 << 10}[seed%3],
+		openFiles: int(pick(0, 0, 6)), keys: pick(0, 4<<10), keep: []int64{0, 1, 64 << 10}[seed%3],
 	}
 	o.maxBatch = int(min(pick(8<<10, 32<<10, 128<<10), o.journal/8))
 	o.roundBytes = int(min(pick(0, 8<<10, 32<<10), o.journal/8))
@@ -107,13 +115,16 @@ func (m *modelRun) create() {
 	m.nextID++
 	tp := &modelTopic{class: []Class{ClassMemory, ClassWritten, ClassFlushed, ClassFlushed}[m.rng.IntN(4)]}
 	tp.id = m.topic(m.nextID, tp.class)
+	tp.compaction = m.compaction()
+	tp.keyed, tp.least = tp.compaction.On, tp.compaction
+	m.rig.topics[tp.id].info.Config.Compaction = tp.compaction
 	m.rig.topics[tp.id].info.Name = fmt.Sprintf("topic-%d", m.nextID%3) // names come back
 	for n := range 1 + m.rng.IntN(4) {
-		tp.parts = append(tp.parts, &modelPart{run: m, topic: tp, n: n, weak: tp.class != ClassFlushed})
+		tp.parts = append(tp.parts, &modelPart{run: m, topic: tp, n: n, weak: tp.class != ClassFlushed, newest: map[int]modelPlace{}})
 	}
 	m.live = append(m.live, tp)
 	m.open(tp)
-	m.note("topic %x: %d partitions, class %v", tp.id[0], len(tp.parts), tp.class)
+	m.note("topic %x: %d partitions, class %v, compaction %+v", tp.id[0], len(tp.parts), tp.class, tp.compaction)
 }
 
 func (m *modelRun) open(tp *modelTopic) {
@@ -159,6 +170,9 @@ func (m *modelRun) act() {
 		m.lookup(m.anyPart())
 	default:
 		m.quiet()
+	}
+	if m.rng.IntN(8) == 0 {
+		m.hurry()
 	}
 	for _, tp := range m.live {
 		for _, p := range tp.parts {
@@ -210,7 +224,11 @@ func (m *modelRun) append(p *modelPart) {
 	a.Part, a.Owner = p.part, b
 	pr := p.producer()
 	records, size := m.size()
-	a.Batch = m.batch(pr, records, size)
+	if p.topic.keyed {
+		a.Batch, b.records = m.keyed(pr, records, size)
+	} else {
+		a.Batch = m.batch(pr, records, size)
+	}
 	var err error
 	if a.Header, err = batch.Check(a.Batch, m.opts.maxBatch); err != nil {
 		m.failf("check: %v", err)
@@ -229,6 +247,8 @@ func (m *modelRun) append(p *modelPart) {
 		err = p.part.store.Append(a)
 		if err == nil {
 			b.bytes = append([]byte(nil), a.Batch...)
+			b.at = m.w.Now()
+			p.entered(b)
 			if pr != nil {
 				pr.appended(b)
 			}
@@ -366,6 +386,10 @@ func (m *modelRun) configure() {
 	}
 	tp.class = []Class{ClassMemory, ClassWritten, ClassFlushed}[m.rng.IntN(3)]
 	cfg := m.config(tp.class)
+	if tp.keyed {
+		tp.compaction.On = m.rng.IntN(4) != 0
+		cfg.Compaction = tp.compaction
+	}
 	m.rig.topics[tp.id].info.Config = cfg
 	m.note("topic %x: change to class %v", tp.id[0], tp.class)
 	left := len(tp.parts)
@@ -495,6 +519,7 @@ func (m *modelRun) end() {
 	}
 	m.releaseHolds()
 	m.reads, m.unacked, m.trims = nil, 0, 0
+	m.damage()
 	m.restart(&cut)
 	for _, tp := range m.live {
 		m.open(tp)
@@ -506,6 +531,19 @@ func (m *modelRun) end() {
 					pr.restarted()
 				}
 			}
+		}
+	}
+}
+
+// damage damages the newest checkpoint of some shards, or takes it away: the older one does.
+func (m *modelRun) damage() {
+	if m.rng.IntN(3) != 0 {
+		return
+	}
+	for shard := range m.shards {
+		if m.rng.IntN(3) != 0 {
+			m.note("the newest checkpoint of shard %d is lost", shard)
+			m.damageNewest(shard, m.rng.IntN(4) == 0)
 		}
 	}
 }
@@ -546,7 +584,7 @@ func (m *modelRun) restart(cut *bool) {
 		m.fuse.safe = true
 	}
 	for _, line := range m.log {
-		if strings.Contains(line, "LOSS") || strings.Contains(line, "DAMAGED") || strings.Contains(line, "failed") {
+		if strings.Contains(line, "LOSS") || strings.Contains(line, "DAMAGED") || strings.Contains(line, "failed") || strings.Contains(line, "not compacted") {
 			m.failf("reported: %s", line)
 		}
 	}
@@ -632,6 +670,9 @@ func (r *rig) checkpointAll() {
 func (m *modelRun) verify() {
 	for _, tp := range m.live {
 		for _, p := range tp.parts {
+			if tp.keyed {
+				m.compactedHome(p.part)
+			}
 			m.verifyPart(p.part)
 			m.mustHoldOnly(p.part)
 		}

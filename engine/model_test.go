@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/engine/layout"
 )
 
 // modelBatch is a batch that an append has accepted.
@@ -24,6 +25,9 @@ type modelBatch struct {
 	kill, cut bool
 	dead      bool // a recovery has not found it
 	newer     int  // batches of its producer that came behind it
+
+	records []modelRecord // where the topic is compacted
+	at      int64         // when it was appended, of the world\'s time
 }
 
 // Appended notes the acknowledgement.
@@ -64,6 +68,10 @@ type modelPart struct {
 	changing bool          // a change of class is under way
 
 	producers [2]*modelProducer
+
+	newest  map[int]modelPlace // by key, where the topic is compacted
+	covered [][2]int64         // offsets that the batches read last have
+	dec     batch.Decoder
 }
 
 type modelTopic struct {
@@ -71,6 +79,10 @@ type modelTopic struct {
 	parts []*modelPart
 	class Class
 	gone  bool
+
+	keyed      bool              // it is, or was, compacted
+	compaction layout.Compaction // now
+	least      layout.Compaction // the least that held at any time
 }
 
 func (m *modelPart) name() string { return fmt.Sprintf("partition %x/%d", m.topic.id[0], m.n) }
@@ -177,17 +189,21 @@ func (f *modelRead) ReadDone(*Read) {
 	for i := 0; i < f.N; i++ {
 		f.copy = append(f.copy, f.Pieces[i]...)
 	}
-	got := f.m.check(f.Offset, f.copy, f.Next)
-	records := 0
-	for _, b := range got {
-		records += int(b.last - b.base + 1)
+	got, records := 0, 0
+	if f.m.topic.keyed {
+		f.m.covered = f.m.covered[:0]
+		got, records = f.m.checkCompacted(f.Offset, f.copy, f.Next)
+	} else {
+		for _, b := range f.m.check(f.Offset, f.copy, f.Next) {
+			got, records = got+1, records+int(b.last-b.base+1)
+		}
 	}
 	switch {
-	case len(got) > 1 && (f.Bytes > f.MaxBytes || f.MaxRecords > 0 && records > f.MaxRecords):
+	case got > 1 && (f.Bytes > f.MaxBytes || f.MaxRecords > 0 && records > f.MaxRecords):
 		r.failf("%s: fetch at %d: %d bytes, %d records; asked for %d and %d", f.m.name(), f.Offset, f.Bytes, records, f.MaxBytes, f.MaxRecords)
-	case len(got) == 0 && f.m.part.epochs.SkipGap(f.Offset) < f.m.part.Durable():
+	case got == 0 && f.m.part.epochs.SkipGap(f.Offset) < f.m.part.Durable():
 		r.failf("%s: fetch at %d: nothing, durable %d", f.m.name(), f.Offset, f.m.part.Durable())
-	case len(got) == 0 && r.w.Now() < f.Until:
+	case got == 0 && r.w.Now() < f.Until:
 		r.failf("%s: fetch at %d: nothing, %d ns early", f.m.name(), f.Offset, f.Until-r.w.Now())
 	}
 }
@@ -209,20 +225,30 @@ func (f *modelRead) release() {
 // batch.
 func (m *modelPart) survivors(cut bool) {
 	r, found := m.run, map[*modelBatch]bool{}
+	var covered [][2]int64
 	m.watch()
 	for at := m.start; at < m.part.Durable(); {
 		f := &modelRead{m: m}
 		f.Part, f.Offset, f.MaxBytes, f.Owner = m.part, at, 1<<16, f
 		m.part.store.Read(&f.Read)
 		r.until("read", func() bool { return f.done })
-		for _, b := range m.check(at, f.copy, f.Next) {
-			found[b] = true
+		if m.topic.keyed {
+			covered = append(covered, m.covered...)
+		} else {
+			for _, b := range m.check(at, f.copy, f.Next) {
+				found[b] = true
+			}
 		}
 		if f.Next <= at {
 			r.failf("%s: fetch at %d: next %d", m.name(), at, f.Next)
 		}
 		at = f.Next
 		f.release()
+	}
+	if m.topic.keyed {
+		m.covered = covered
+		m.survivorsCompacted(cut)
+		return
 	}
 	for _, b := range m.batches {
 		must := b.kill && !cut || b.cut
