@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -281,4 +282,17 @@ func TestAnAddressInUseIsAnError(t *testing.T) {
 	if s, err := Listen(Options{Listen: r.front.Addr(), Service: node.NewService()}); err == nil {
 		t.Errorf("two fronts at %s", s.Addr())
 	}
+}
+
+func TestSettingsAreToldAsTheyAreNow(t *testing.T) {
+	text := "a: 1\n"
+	r := newRig(t, func(o *Options) { o.Settings = func() []byte { return []byte(text) } })
+	r.mustSay(PathSettings, 200, "a: 1")
+	text = "a: 2\n"
+	r.mustSay(PathSettings, 200, "a: 2")
+	var st Status
+	if r.decode(PathStatus, &st); st.PID != os.Getpid() {
+		t.Errorf("the process is %d, told was %d", os.Getpid(), st.PID)
+	}
+	newRig(t).mustSay(PathSettings, 200)
 }

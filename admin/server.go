@@ -41,6 +41,8 @@ type Options struct {
 	Version string
 	// Service is what the server tells of.
 	Service *node.Service
+	// Settings is the configuration as it is now, for people; nil serves none.
+	Settings func() []byte
 	// Log gets what an operator should hear of.
 	Log *slog.Logger
 }
@@ -91,8 +93,9 @@ const (
 	PathTopics        = "/v1/topics"
 	PathStages        = "/v1/stages"
 	PathGroups        = "/v1/groups"
+	PathSettings      = "/v1/settings"
 	PathReopen        = "/v1/reopen"
-	pathProfiles      = "/debug/pprof/"
+	PathProfiles      = "/debug/pprof/"
 )
 
 func (s *Server) handler() http.Handler {
@@ -108,13 +111,14 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+PathTopics, s.asking(s.topics))
 	mux.HandleFunc("GET "+PathStages, s.asking(s.stages))
 	mux.HandleFunc("GET "+PathGroups, s.asking(s.groups))
+	mux.HandleFunc("GET "+PathSettings, s.settings)
 	mux.HandleFunc("POST "+PathReopen, s.reopen)
 	if s.opts.Profiles {
-		mux.HandleFunc(pathProfiles, endless(pprof.Index))
-		mux.HandleFunc(pathProfiles+"cmdline", pprof.Cmdline)
-		mux.HandleFunc(pathProfiles+"profile", endless(pprof.Profile))
-		mux.HandleFunc(pathProfiles+"symbol", pprof.Symbol)
-		mux.HandleFunc(pathProfiles+"trace", endless(pprof.Trace))
+		mux.HandleFunc(PathProfiles, endless(pprof.Index))
+		mux.HandleFunc(PathProfiles+"cmdline", pprof.Cmdline)
+		mux.HandleFunc(PathProfiles+"profile", endless(pprof.Profile))
+		mux.HandleFunc(PathProfiles+"symbol", pprof.Symbol)
+		mux.HandleFunc(PathProfiles+"trace", endless(pprof.Trace))
 	}
 	return mux
 }
@@ -150,15 +154,23 @@ func (s *Server) asking(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// settings serves the configuration.
+func (s *Server) settings(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if s.opts.Settings != nil {
+		_, _ = w.Write(s.opts.Settings()) // whoever has gone reads no error either
+	}
+}
+
 // index lists what there is.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "mqd %s\n\n", s.opts.Version)
-	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups} {
+	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups, PathSettings} {
 		fmt.Fprintln(w, path)
 	}
 	fmt.Fprintf(w, "%s (POST)\n", PathReopen)
 	if s.opts.Profiles {
-		fmt.Fprintln(w, pathProfiles)
+		fmt.Fprintln(w, PathProfiles)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ type Status struct {
 	// Reopened is how often logs have been opened again since the process began.
 	Reopened      int     `json:"reopened"`
 	UptimeSeconds float64 `json:"uptime_seconds"`
+	// PID is the number of the broker's process, as it sees it itself.
+	PID int `json:"pid"`
 	// Serving is what there is only while a node serves.
 	Serving *Serving `json:"serving,omitempty"`
 }
@@ -111,7 +114,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	why := reasons(&c)
 	st := Status{
 		Version: s.opts.Version, State: c.State.String(), Since: c.Since.UTC(), Live: len(stalls(&c, maxSilence)) == 0, Ready: len(why) == 0,
-		Reasons: why, Warnings: []string{}, Reopened: c.Reopened, UptimeSeconds: time.Since(s.began).Seconds(),
+		Reasons: why, Warnings: []string{}, Reopened: c.Reopened, UptimeSeconds: time.Since(s.began).Seconds(), PID: os.Getpid(),
 	}
 	if c.Node != nil {
 		st.tell(c.Node.Figures(r.Context()))

@@ -99,7 +99,7 @@ func resolve(cmd *cobra.Command) (*settings.Config, error) {
 	}
 	flags := settings.Layer{}
 	for _, s := range settings.Table() {
-		if f := cmd.Flags().Lookup(s.Flag); f.Changed {
+		if f := cmd.Flags().Lookup(s.Flag); f != nil && f.Changed { // some verbs have few of them
 			flags[s.Name] = settings.Entry{Text: f.Value.String(), Where: "flag --" + s.Flag}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -97,6 +98,8 @@ type broker struct {
 	service *node.Service
 	admin   *admin.Server // nil for none
 	served  bool          // a node has come up and was not told to stop before
+
+	settings atomic.Pointer[[]byte] // what the front tells of them
 }
 
 func (b *broker) run(ctx context.Context, errs io.Writer) error {
@@ -309,6 +312,7 @@ func (b *broker) reload() {
 		}
 	}
 	b.setLevel()
+	b.tellSettings()
 	b.log.Info("configuration reloaded", "log_level", b.cfg.LogLevel)
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"syscall"
 
 	"github.com/mqd-broker/mqd/admin"
+	"github.com/mqd-broker/mqd/cmd/mqd/bundler"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 )
 
@@ -17,8 +19,10 @@ func (b *broker) openAdmin() error {
 	if addr == "" {
 		return nil
 	}
+	b.tellSettings()
 	s, err := admin.Listen(admin.Options{
 		Listen: addr, Profiles: b.cfg.AdminProfiles, Version: version, Service: b.service, Log: b.log,
+		Settings: func() []byte { return *b.settings.Load() },
 	})
 	taken := errors.Is(err, syscall.EADDRINUSE)
 	switch {
@@ -37,6 +41,16 @@ func (b *broker) openAdmin() error {
 		return &trouble{fmt.Sprintf("this user may not listen on %s; name a port above 1023 with --admin-listen", addr), err}
 	}
 	return &trouble{fmt.Sprintf("not listening on %s (--admin-listen): %v", addr, err), err}
+}
+
+// tellSettings has the front tell the settings that are in force, without secrets.
+func (b *broker) tellSettings() {
+	var text bytes.Buffer
+	if err := b.cfg.Print(&text, settings.WithSources); err != nil {
+		fmt.Fprintf(&text, "# %v\n", err)
+	}
+	hidden := bundler.Hide(text.Bytes())
+	b.settings.Store(&hidden)
 }
 
 func (b *broker) closeAdmin() {

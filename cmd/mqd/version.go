@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"runtime"
@@ -63,6 +64,13 @@ func readBuild() build {
 		}
 	}
 	return b
+}
+
+// buildJSON is what mqd version prints as JSON.
+func buildJSON() ([]byte, error) {
+	var out bytes.Buffer
+	err := printJSON(&out, readBuild())
+	return out.Bytes(), err
 }
 
 func (b build) print(w io.Writer) {

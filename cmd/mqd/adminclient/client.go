@@ -33,6 +33,7 @@ type broker struct {
 	addr    string
 	given   func() bool // --admin
 	timeout time.Duration
+	most    int64 // bytes of an answer that are read, 0 for maxAnswer
 }
 
 // Broker is the admin HTTP of a broker, for verbs of other packages.
@@ -52,6 +53,15 @@ func AddFlags(cmd *cobra.Command) *Broker {
 func (b *Broker) Get(ctx context.Context, path string) ([]byte, error) {
 	_, answer, err := b.b.call(ctx, http.MethodGet, path, http.StatusOK)
 	return answer, err
+}
+
+// Ask asks for a path and takes an answer of any status, of which it reads up to most
+// bytes. It waits for longer than --timeout says by an extra time.
+func (b *Broker) Ask(ctx context.Context, path string, extra time.Duration, most int) (status int, answer []byte, err error) {
+	patient := b.b
+	patient.timeout += extra
+	patient.most = int64(most)
+	return patient.call(ctx, http.MethodGet, path)
 }
 
 // GetJSON asks for a path and reads the answer into a value.
@@ -82,7 +92,7 @@ func (b *broker) address() (string, error) {
 	return addr, nil
 }
 
-// call asks the broker. Its answer has one of the statuses wanted.
+// call asks the broker. Its answer has one of the statuses wanted, any if none is named.
 func (b *broker) call(ctx context.Context, method, path string, wanted ...int) (status int, answer []byte, err error) {
 	if b.timeout <= 0 {
 		return 0, nil, fmt.Errorf("--timeout is %v, expected more than 0", b.timeout)
@@ -108,9 +118,16 @@ func (b *broker) call(ctx context.Context, method, path string, wanted ...int) (
 		return 0, nil, b.explain(addr, err)
 	}
 	defer r.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	most := b.most
+	if most == 0 {
+		most = maxAnswer
+	}
+	answer, err = io.ReadAll(io.LimitReader(r.Body, most))
 	if err != nil {
 		return 0, nil, b.explain(addr, err)
+	}
+	if len(wanted) == 0 {
+		return r.StatusCode, answer, nil
 	}
 	for _, w := range wanted {
 		if r.StatusCode == w {

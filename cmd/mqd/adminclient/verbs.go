@@ -135,6 +135,7 @@ func write(w io.Writer, st *admin.Status) error {
 	say("\naddress      %s\n", n.Address)
 	say("directory    %s\n", n.Directory)
 	say("driver       %s\n", n.Driver)
+	say("process      %d\n", st.PID)
 	say("up           %v, reopened %s\n", time.Duration(st.UptimeSeconds*float64(time.Second)).Round(time.Second), quantity.Of(st.Reopened, "time", "times"))
 	say("start        %v, %s replayed\n", time.Duration(n.StartSeconds*float64(time.Second)).Round(time.Millisecond), quantity.Of(n.Replayed, "batch", "batches"))
 	say("connections  %d\n", n.Connections)

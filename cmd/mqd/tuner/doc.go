@@ -49,6 +49,8 @@ type subject struct {
 	pid     int
 
 	open func(root string) machine
+	// see, if there is one, stands between the check and the machine's files.
+	see func(tuning.Files) tuning.Files
 }
 
 func newSubject(n Needs) *subject {
@@ -88,7 +90,11 @@ func (s *subject) look() (machine, *tuning.Report, error) {
 	if s.pid != 0 && !m.Exists(fmt.Sprintf("proc/%d/limits", s.pid)) {
 		return nil, nil, fmt.Errorf("there is no process %d (--pid)", s.pid)
 	}
-	h := &tuning.Host{Files: m, Machine: topology.Read(m, dir), Profile: profile, PID: s.pid}
+	var files tuning.Files = m
+	if s.see != nil {
+		files = s.see(m)
+	}
+	h := &tuning.Host{Files: files, Machine: topology.Read(files, dir), Profile: profile, PID: s.pid}
 	if s.profile == automatic {
 		h.Profile = tuning.Detect(h.Machine)
 	}
@@ -96,6 +102,16 @@ func (s *subject) look() (machine, *tuning.Report, error) {
 		h.Probe, h.Clock = s.needs.Probe, tuning.MeasureClock
 	}
 	return m, tuning.Check(h), nil
+}
+
+// Look checks this machine, for verbs that tell of it beside other things: with a data
+// directory, and with the limits of a process, 0 for this one. What the check reads goes
+// through see, if that is not nil.
+func Look(n Needs, dir string, pid int, see func(tuning.Files) tuning.Files) (*tuning.Report, error) {
+	s := newSubject(n)
+	s.root, s.dir, s.profile, s.pid, s.see = "/", dir, automatic, pid, see
+	_, r, err := s.look()
+	return r, err
 }
 
 // statusError is an error with an exit status of its own.
