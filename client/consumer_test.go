@@ -535,11 +535,18 @@ func TestAnAnswerLargerThanTheReadBuffer(t *testing.T) {
 }
 
 func TestIterationAllocatesNothing(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { iterationAllocatesNothing(t) })
+	t.Run("filtered", func(t *testing.T) {
+		iterationAllocatesNothing(t, WithFilter(func(r RecordView) bool { return len(r.Value) > 0 }))
+	})
+}
+
+func iterationAllocatesNothing(t *testing.T, opts ...ConsumerOption) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)
 	b.put("alerts", 0, CompressNone, numbered(0, 100)...)
 	b.put("alerts", 0, CompressLZ4, numbered(100, 500)...)
-	co := openConsumer(t, dialFake(t, b), Topics("alerts"))
+	co := openConsumer(t, dialFake(t, b), append(opts, Topics("alerts"))...)
 	bt, err := co.Poll(testContext(t))
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ type consumerConfig struct {
 	maxWait    time.Duration
 	prefetch   int
 	decode     int
+	filter     func(RecordView) bool
 }
 
 func newConsumerConfig(opts []ConsumerOption) (consumerConfig, error) {
@@ -159,3 +160,12 @@ func WithPrefetch(n int) ConsumerOption { return func(c *consumerConfig) { c.pre
 // WithDecodeLimit bounds what one batch may become when it is decompressed, in
 // bytes. Default 16 MiB. A larger one is an error.
 func WithDecodeLimit(n int) ConsumerOption { return func(c *consumerConfig) { c.decode = n } }
+
+// WithFilter has [Batch.Records] show only the records for which keep is true. Nothing else
+// knows of it: a batch without any such record is returned all the same, so that its offsets
+// can be committed, and Len, First, Last, commits and lag count every record. keep is called
+// each time that somebody iterates, on that goroutine, and must not keep the view's memory.
+// The records are fetched all the same.
+func WithFilter(keep func(RecordView) bool) ConsumerOption {
+	return func(c *consumerConfig) { c.filter = keep }
+}

@@ -1,10 +1,13 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
@@ -29,6 +32,22 @@ func ExampleProducer_Append() {
 	// 0 flushed <nil>
 	// 1 flushed <nil>
 	// 2 flushed <nil>
+}
+
+// Send is for a program that needs one record to be stored before it goes on. The records of
+// goroutines that send at the same time travel together.
+func ExampleProducer_Send() {
+	_, c, stop := serve("orders", 1)
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p := must(c.Producer("orders"))
+	at, err := p.Send(ctx, client.Record{Key: []byte("o-1"), Value: []byte("a pump")})
+	fmt.Println(at.Topic, at.Partition, at.Offset, err)
+	fmt.Println(p.Close(ctx)) // sends what is queued
+	// Output:
+	// orders 0 0 <nil>
+	// <nil>
 }
 
 // TryAppend never waits, not even for room: a program that must not stand still drops the
@@ -186,6 +205,74 @@ func ExampleConsumer_Seek() {
 	// 0 1
 }
 
+// A consumer can begin, or go on, at a time.
+func ExampleTime() {
+	b, c, stop := serve("alerts", 1)
+	defer stop()
+	ctx := context.Background()
+	noon := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for hour := range 3 {
+		b.Send("alerts", client.Record{Time: noon.Add(time.Duration(hour) * time.Hour), Value: fmt.Appendf(nil, "%d h after noon", hour)})
+	}
+	in := must(c.Consumer(client.Topics("alerts"), client.From(client.Time(noon.Add(30*time.Minute)))))
+	show := func() {
+		batch := must(in.Poll(ctx))
+		defer batch.Release()
+		for r := range batch.Records() {
+			fmt.Printf("%d: %s\n", r.Offset, r.Value)
+			return
+		}
+	}
+	show()
+	at := must(c.Admin().ListOffsets(ctx, "alerts", client.Time(noon.Add(2*time.Hour))))
+	if err := in.Seek(ctx, client.Position{Topic: "alerts", Partition: 0, Offset: at[0].Offset}); err != nil {
+		fmt.Println(err)
+	}
+	show()
+	// Output:
+	// 1: 1 h after noon
+	// 2: 2 h after noon
+}
+
+// A consumer that has enough of one topic goes on with the others.
+func ExampleConsumer_Pause() {
+	b, c, stop := serve("alerts", 1)
+	defer stop()
+	b.CreateTopic("metrics", 1)
+	ctx := context.Background()
+	in := must(c.Consumer(client.Topics("alerts", "metrics")))
+	in.Pause(client.Position{Topic: "metrics"}) // its partition 0
+	b.Send("metrics", client.Record{Value: []byte("load 7")})
+	b.Send("alerts", client.Record{Value: []byte("too hot")})
+	batch := must(in.Poll(ctx))
+	fmt.Println(batch.Topic)
+	batch.Release()
+	in.Resume() // everything
+	batch = must(in.Poll(ctx))
+	fmt.Println(batch.Topic)
+	batch.Release()
+	// Output:
+	// alerts
+	// metrics
+}
+
+// A filter spares a program to look at what it does not want. What it hides is read and
+// committed all the same.
+func ExampleWithFilter() {
+	b, c, stop := serve("alerts", 1)
+	defer stop()
+	b.Send("alerts", client.Record{Key: []byte("pump-7"), Value: []byte("too hot")}, client.Record{Key: []byte("door-3"), Value: []byte("open")})
+	in := must(c.Consumer(client.Topics("alerts"), client.WithFilter(func(r client.RecordView) bool {
+		return bytes.HasPrefix(r.Key, []byte("door-"))
+	})))
+	batch := must(in.Poll(context.Background()))
+	defer batch.Release()
+	for r := range batch.Records() {
+		fmt.Printf("%d of %d: %s\n", r.Offset, batch.Len(), r.Value)
+	}
+	// Output: 1 of 2: open
+}
+
 // Lag is what a service shows of itself: how much there is to do, and how old it is.
 func ExampleConsumer_Lag() {
 	b, c, stop := serve("alerts", 1)
@@ -291,5 +378,26 @@ func ExampleWithHooks() {
 	fmt.Println(c.Close(ctx))
 	// Output:
 	// alerts 1 flushed 1
+	// <nil>
+}
+
+// The client logs connections that come and go, with whatever handler a program has.
+func ExampleWithLogger() {
+	b, _, stop := serve("alerts", 1)
+	defer stop()
+	ctx := context.Background()
+	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "address" {
+			return slog.Attr{} // so that the example says the same each time
+		}
+		return a
+	}}))
+	c := must(client.Dial(ctx, []string{b.Addr()}, client.WithLogger(log)))
+	fmt.Println(len(must(c.Admin().ListTopics(ctx))), "topic")
+	fmt.Println(c.Close(ctx))
+	// Output:
+	// level=INFO msg=connected shard=0 wanted=-1 broker=mqdtest
+	// 1 topic
+	// level=INFO msg="connection ended" shard=0 error="mqd: closed" unanswered=0 unsent=0
 	// <nil>
 }

@@ -31,17 +31,18 @@ type Batch struct {
 	buf  *link.Buffer // holds the batches
 }
 
-// Len is the number of records.
+// Len is the number of records, with those that [WithFilter] hides.
 func (b *Batch) Len() int { return b.run.N }
 
-// Records iterates over the records. They are views into the batch's memory.
+// Records iterates over the records, but for those that [WithFilter] hides. They are views
+// into the batch's memory.
 func (b *Batch) Records() iter.Seq[RecordView] {
 	return func(yield func(RecordView) bool) { b.each(yield) }
 }
 
 // each walks the records.
 func (b *Batch) each(yield func(RecordView) bool) {
-	c := b.run.Batches()
+	c, keep := b.run.Batches(), b.co.cfg.filter
 	var v RecordView
 	stamp := int64(batch.NoTimestamp) // of v.Time
 	for it, ok := c.Next(); ok; it, ok = c.Next() {
@@ -54,6 +55,9 @@ func (b *Batch) each(yield func(RecordView) bool) {
 				stamp, v.Time = r.Timestamp, timeOf(r.Timestamp)
 			}
 			v.Offset, v.Key, v.Value, v.headers = r.Offset, r.Key, r.Value, r.HeaderList()
+			if keep != nil && !keep(v) {
+				continue
+			}
 			if !yield(v) {
 				return
 			}

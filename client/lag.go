@@ -38,8 +38,8 @@ type Lag struct {
 }
 
 // Lag asks the broker how far the consumer is behind, in order of topic and partition. For
-// each partition the broker looks the record at the position up, which may read a page of
-// the log from the disk: ask for it every second, not for every batch. A broker that was
+// each partition the broker looks the record at the position up, which may read from its
+// disk: ask for it every second, not for every batch. A broker that was
 // built before it could be asked for bytes and time leaves them at -1.
 func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
 	co.mu.Lock()
