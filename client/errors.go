@@ -57,6 +57,10 @@ var (
 	// has taken its instance over. What was not committed goes to the next owner.
 	ErrFenced = errors.New("mqd: not the owner any more")
 
+	// ErrThrottled: the broker has too much to do, or its disk is full. It took nothing; the
+	// same later may go well. A producer with [WithIdempotence] tries again by itself.
+	ErrThrottled = errors.New("mqd: the broker takes nothing for the moment")
+
 	// ErrCorrupt: data does not match its checksum, here or in the broker's
 	// store.
 	ErrCorrupt = errors.New("mqd: corrupt data")
@@ -79,6 +83,7 @@ var codeSentinels = map[Code]error{
 	wire.CodeOffsetOutOfRange: ErrOffsetOutOfRange,
 	wire.CodeCorrupt:          ErrCorrupt,
 	wire.CodeCorruptBatch:     ErrCorrupt,
+	wire.CodeBackpressure:     ErrThrottled,
 	wire.CodeFencedMember:     ErrFenced,
 	wire.CodeUnknownMember:    ErrFenced,
 }

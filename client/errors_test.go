@@ -25,6 +25,9 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	if errors.Is(opError("x", "", -1, nil), ErrOutcomeUnknown) || errors.Is(&Error{}, ErrUnknownTopic) {
 		t.Error("an error is what it is not")
 	}
+	if e := codeError("produce", "alerts", 0, wire.CodeBackpressure, ""); !errors.Is(e, ErrThrottled) || !e.Retriable || errors.Is(e, ErrOutcomeUnknown) {
+		t.Errorf("%v: retriable %v", e, e.Retriable)
+	}
 }
 
 func TestErrorsSayNothingTwice(t *testing.T) {
@@ -58,7 +61,7 @@ func TestTheOptionAtFaultIsNamedAlone(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)
 	c := dialFake(t, b)
-	names := []string{"WithBatchMessages", "WithBatchBytes", "WithBatchMax", "WithMaxInFlight", "WithBuffer", "WithCompression", "WithMinClass",
+	names := []string{"WithBatchMessages", "WithBatchBytes", "WithBatchMax", "WithMaxInFlight", "WithBuffer", "WithCompression", "WithMinClass", "WithLinger",
 		"WithFetchBytes", "WithFetchRecords", "WithFetchWait", "WithCatchUp", "WithPrefetch", "WithDecodeLimit"}
 	check := func(at string, err error) {
 		t.Helper()
@@ -71,7 +74,7 @@ func TestTheOptionAtFaultIsNamedAlone(t *testing.T) {
 	}
 	for at, o := range map[string]ProducerOption{
 		"WithBatchMessages": WithBatchMessages(0), "WithBatchBytes": WithBatchBytes(-1), "WithBatchMax": WithBatchMax(0),
-		"WithMaxInFlight": WithMaxInFlight(0), "WithBuffer": WithBuffer(-5), "WithCompression": WithCompression(9), "WithMinClass": WithMinClass(9),
+		"WithMaxInFlight": WithMaxInFlight(0), "WithBuffer": WithBuffer(-5), "WithCompression": WithCompression(9), "WithMinClass": WithMinClass(9), "WithLinger": WithLinger(-1),
 	} {
 		_, err := c.Producer("alerts", o)
 		check(at, err)
