@@ -176,6 +176,16 @@ func (n *Node) LogErrors() []error {
 	return errs
 }
 
+// ReleaseBallast has the node give its ballast up, as a disk without room has it do; it
+// makes another one when there is room. It is for tests of what a full disk does.
+func (n *Node) ReleaseBallast() {
+	n.asking.RLock()
+	defer n.asking.RUnlock()
+	if !n.deaf {
+		n.ballast.Release()
+	}
+}
+
 // logFailure is why a log has failed.
 type logFailure struct{ err error }
 

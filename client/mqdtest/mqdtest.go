@@ -23,6 +23,11 @@
 // whether it lives through an outage. The address stays the same. A crash takes from a
 // topic of class memory what had not been written yet, as a kill does, and nothing that
 // was acknowledged from other topics.
+//
+// Other faults are told to a broker that runs: [Broker.DropAcks] has producers not know what
+// has become of their records, [Broker.SetLatency] makes answers slow, [Broker.FillDisk] and
+// [Broker.FailDevice] are troubles of the disk, and [Broker.FenceMembers] takes partitions
+// from a consumer that still works on them.
 package mqdtest
 
 import (
@@ -55,9 +60,13 @@ const (
 
 // Broker is a broker that a test runs in its own process. Make one with [New].
 type Broker struct {
-	t    testing.TB
-	cfg  node.Config
-	node *node.Node // nil while it is stopped
+	t       testing.TB
+	cfg     node.Config
+	addr    string     // where the relay listens
+	node    *node.Node // nil while it is stopped
+	relay   *relay
+	network network
+	disk    disk
 }
 
 // Option changes a broker; see the With functions.
@@ -88,7 +97,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *node.Config) { c.Log = l
 // New starts a broker that ends with the test. Its data are in a directory of t.TempDir.
 func New(t testing.TB, opts ...Option) *Broker {
 	t.Helper()
-	b := &Broker{t: t, cfg: node.Config{
+	b := &Broker{t: t, addr: "127.0.0.1:0", cfg: node.Config{
 		Dir: filepath.Join(t.TempDir(), "mqd"), Listen: "127.0.0.1:0", Shards: 1, Version: "mqdtest",
 		JournalBytes: journalBytes, MaxMessageBytes: messageBytes, RecvBuffers: recvBuffers,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -103,7 +112,9 @@ func New(t testing.TB, opts ...Option) *Broker {
 		if b.node == nil {
 			return
 		}
-		if err := b.node.Abort(); err != nil {
+		err := b.node.Abort()
+		b.relay.cut()
+		if err != nil {
 			t.Errorf("mqdtest: %v", err)
 		}
 	})
@@ -112,7 +123,7 @@ func New(t testing.TB, opts ...Option) *Broker {
 
 // Addr is where the broker listens, "127.0.0.1:port". It stays the same for the life of
 // the test.
-func (b *Broker) Addr() string { return b.cfg.Listen }
+func (b *Broker) Addr() string { return b.addr }
 
 // Start starts the broker again behind a [Broker.Stop].
 func (b *Broker) Start() {
@@ -122,31 +133,46 @@ func (b *Broker) Start() {
 	}
 	ctx, cancel := b.context()
 	defer cancel()
-	n, err := node.Start(ctx, b.cfg, machine{})
+	b.disk.broken.Store(false)
+	n, err := node.Start(ctx, b.cfg, machine{&b.disk})
+	if err != nil {
+		b.t.Fatalf("mqdtest: the broker does not start: %v", err)
+	}
+	b.relay, err = newRelay(b.addr, n.Addr(), &b.network)
 	again := time.NewTicker(portPause)
 	defer again.Stop()
 	for errors.Is(err, syscall.EADDRINUSE) && ctx.Err() == nil {
 		// While the broker was down a client of anybody's may have got its port.
 		select {
 		case <-again.C:
-			n, err = node.Start(ctx, b.cfg, machine{})
+			b.relay, err = newRelay(b.addr, n.Addr(), &b.network)
 		case <-ctx.Done():
 		}
 	}
 	if err != nil {
-		b.t.Fatalf("mqdtest: the broker does not start: %v", err)
+		_ = n.Abort()
+		b.t.Fatalf("mqdtest: the broker does not listen: %v", err)
 	}
-	b.node, b.cfg.Listen = n, n.Addr()
+	b.node, b.addr = n, b.relay.Addr().String()
 }
 
 // Stop ends the broker in order: what is in flight is finished and everything flushed.
 // Until [Broker.Start] nobody listens at its address.
 func (b *Broker) Stop() {
 	b.t.Helper()
-	if err := b.running().Stop(context.WithoutCancel(b.t.Context())); err != nil {
+	n := b.running()
+	_ = b.relay.Close()
+	var err error
+	if b.disk.broken.Load() {
+		err = n.Abort() // nothing can be written to the end
+	} else {
+		err = n.Stop(context.WithoutCancel(b.t.Context()))
+	}
+	b.relay.end()
+	b.node = nil
+	if err != nil {
 		b.t.Fatalf("mqdtest: the broker does not end in order: %v", err)
 	}
-	b.node = nil
 }
 
 // Restart ends the broker in order and starts it again.
@@ -161,10 +187,12 @@ func (b *Broker) Restart() {
 // acknowledged.
 func (b *Broker) Crash() {
 	b.t.Helper()
-	if err := b.running().Abort(); err != nil {
+	err := b.running().Abort()
+	b.relay.cut()
+	b.node = nil
+	if err != nil {
 		b.t.Fatalf("mqdtest: %v", err)
 	}
-	b.node = nil
 	b.Start()
 }
 
@@ -207,11 +235,15 @@ func closeAtOnce(c *client.Client) {
 }
 
 // machine is the test's own process.
-type machine struct{}
+type machine struct{ disk *disk }
 
 // NewDriver implements node.Platform.
-func (machine) NewDriver(_ int, o aio.Options) (aio.Driver, error) {
-	return portable.New(o, portable.Config{})
+func (m machine) NewDriver(_ int, o aio.Options) (aio.Driver, error) {
+	d, err := portable.New(o, portable.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &driver{d, m.disk}, nil
 }
 
 // Thread implements node.Platform: loops that are idle block.
