@@ -420,3 +420,23 @@ func TestASalvageNeedsACheckpoint(t *testing.T) {
 		t.Fatalf("%v: %+v %+v", err, sum, notes)
 	}
 }
+
+// Of two generations of a checkpoint a start needs one, and writes both.
+func TestASalvageBehindADamagedCheckpointWaitsForAStart(t *testing.T) {
+	for _, name := range []string{"checkpoint-0.a", "checkpoint-0.b"} {
+		r := newRig(t, small(1))
+		r.fillSegments("t", 1, 10)
+		r.stop()
+		if err := r.w.Corrupt(rigDir+"/checkpoints/"+name, 200, 0xff); err != nil {
+			t.Fatal(err)
+		}
+		if sum, notes, err := r.salvageRun(false); !errors.Is(err, salvage.ErrNotWhole) || !strings.Contains(err.Error(), "a start of the broker makes it anew") {
+			t.Fatalf("%s: %v: %+v %+v", name, err, sum, notes)
+		}
+		r.start()
+		r.stop()
+		if sum, notes, err := r.salvageRun(false); err != nil || sum.Losses != 0 {
+			t.Fatalf("%s: %v: %+v %+v", name, err, sum, notes)
+		}
+	}
+}

@@ -176,8 +176,8 @@ func (r *run) readCheckpoints() error {
 			continue
 		}
 		c, err := checkpoint.Load(r.fs, dir, checkpoint.Identity{Node: r.node.ID, Shard: shard})
-		if err == nil {
-			err = c.Lost // it may have been the newer one, and what it says is needed
+		if err == nil && c.Lost != nil { // it may have been the newer one, and what it says is needed
+			err = fmt.Errorf("%w; a start of the broker makes it anew from the other generation", c.Lost)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: checkpoint of shard %d: %w", ErrNotWhole, shard, err)

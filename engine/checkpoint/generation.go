@@ -43,9 +43,9 @@ func ParseFileName(name string) (shard uint16, ok bool) {
 type Choice struct {
 	*Snapshot
 	// Lost says why the other generation cannot be used, nil if it can, or if
-	// there is none. What was lost may have been the newer: then the journal
-	// has a checkpoint LSN above this one's, and part of what this one needs
-	// may have been overwritten. Recovery must look.
+	// there is none. What was lost may have been the newer, and have reserved
+	// more offsets. If the journal has given up rounds that this one needs, the
+	// files are not of the same time. Recovery must look.
 	Lost error
 }
 
