@@ -156,7 +156,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 		s.opts.Events.SealFailed(Key{Topic: id.Topic, Partition: id.Partition}, id.Base, err)
 	})
 	s.cleaner = compaction.New(l, (*compacting)(s), compaction.Options{
-		Rate: opts.CompactionRate, KeyBytes: opts.CompactionKeys,
+		Rate: opts.CompactionRate, KeyBytes: opts.CompactionKeys, Pause: opts.CompactionPause,
 		Failed: func(dir string, err error) { s.opts.Events.CompactionFailed(dir, err) },
 	})
 	return s, nil
@@ -250,5 +250,6 @@ func (s *Store) Usage() Usage {
 		PinnedPieces: s.pinned, WaitingReads: s.waitingReads,
 		PendingAppends: s.written.Len() + s.flushing.Len(), DirtyPartitions: s.dirty.Len(),
 		OpenFiles: s.files.Len(), MemoryBytes: s.memoryBytes,
+		Compacting: !s.cleaner.Resting(), Replacing: s.replacing.swapping,
 	}
 }

@@ -151,6 +151,8 @@ type Config struct {
 	// CompactionKeys is the memory of a shard for the keys of the partition that it compacts,
 	// in bytes, 24 for each. Default 32 MiB.
 	CompactionKeys int64
+	// CompactionPause is the time between two looks for what can be compacted. Default 5 s.
+	CompactionPause time.Duration
 	// ShutdownTimeout bounds an orderly end. Default 30 s.
 	ShutdownTimeout time.Duration
 	// RecoveryBytes is the memory that a start may use for what it has read of the
@@ -242,6 +244,7 @@ func (c *Config) validate() error {
 		{"scrub rate in bytes a second", c.ScrubRate, 0, maxScrubRate},
 		{"scrub interval in milliseconds", c.ScrubInterval.Milliseconds(), 1, math.MaxInt64},
 		{"compaction rate in bytes a second", c.CompactionRate, int64(c.Shards), maxScrubRate},
+		{"compaction pause in milliseconds", c.CompactionPause.Milliseconds(), 0, time.Hour.Milliseconds()},
 		{"memory for keys in bytes", c.CompactionKeys, compaction.MinKeyBytes, math.MaxInt32},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},
 	} {

@@ -39,7 +39,8 @@ func (n *Node) storeOptions(id int) engine.StoreOptions {
 		Dir: n.cfg.Dir, Shard: id, Shards: n.cfg.Shards, MaxBatch: n.cfg.MaxMessageBytes,
 		ChunkBytes: n.cfg.shardCache(), IndexBytes: n.cfg.IndexBytes, OpenFiles: n.cfg.Files - otherFiles,
 		CompactionRate: n.cfg.CompactionRate / int64(n.cfg.Shards), CompactionKeys: n.cfg.CompactionKeys,
-		ProducerMax: n.cfg.ProducerMax, ProducerExpiry: n.cfg.ProducerExpiry,
+		CompactionPause: n.cfg.CompactionPause,
+		ProducerMax:     n.cfg.ProducerMax, ProducerExpiry: n.cfg.ProducerExpiry,
 		DeviceFailed: &n.device, Ballast: n.ballast, Events: (*events)(n),
 	}
 	if n.rec != nil {

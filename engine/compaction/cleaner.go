@@ -35,15 +35,15 @@ import (
 )
 
 const (
-	// lookAtOnce is how many partitions a turn looks at, lookPause the time between two
-	// looks at the same.
+	// lookAtOnce is how many partitions a turn looks at.
 	lookAtOnce = 64
-	lookPause  = 5 * time.Second
-	// yieldFor is how long a piece waits when the shard is busy, maxYields how often.
-	yieldFor  = 100 * time.Millisecond
+	// yieldPart is the part of a pause for which a piece waits when the shard is busy,
+	// maxYields how often.
+	yieldPart = 50
 	maxYields = 100
-	// failPause is how long a partition rests after a pass that has failed.
-	failPause = time.Minute
+	// failPause is how long a partition rests after a pass that has failed, in pauses
+	// between two looks.
+	failPause = 12
 )
 
 // Segment is a complete segment.
@@ -95,6 +95,8 @@ type Options struct {
 	Rate int64
 	// KeyBytes is the memory for keys during a pass, in bytes; at least MinKeyBytes.
 	KeyBytes int64
+	// Pause is the time between two looks at the same partition; more than 0.
+	Pause time.Duration
 	// Failed is told when a partition could not be compacted; it is tried again later.
 	Failed func(dir string, err error)
 }
@@ -162,7 +164,7 @@ type Cleaner struct {
 func New(l *shard.Loop, src Source, opts Options) *Cleaner {
 	c := &Cleaner{loop: l, src: src, opts: opts, known: map[layout.Key]progress{}}
 	c.timer.Owner = c
-	l.Arm(&c.timer, l.Now()+int64(lookPause))
+	l.Arm(&c.timer, l.Now()+int64(opts.Pause))
 	return c
 }
 
@@ -190,7 +192,7 @@ func (c *Cleaner) Fire(_ *shard.Timer, now int64) {
 	case c.stop || c.busy:
 	case c.yields < maxYields && c.src.Busy():
 		c.yields++
-		c.loop.Arm(&c.timer, now+int64(yieldFor))
+		c.loop.Arm(&c.timer, now+int64(c.opts.Pause)/yieldPart)
 	case c.stage == looking:
 		c.yields = 0
 		c.look(now)
@@ -205,7 +207,7 @@ func (c *Cleaner) look(now int64) {
 	for range lookAtOnce {
 		if c.at >= c.src.Count() {
 			c.at = 0
-			c.loop.Arm(&c.timer, now+int64(lookPause))
+			c.loop.Arm(&c.timer, now+int64(c.opts.Pause))
 			return
 		}
 		s := c.src.Compactable(c.at, c.Clean)
@@ -284,7 +286,7 @@ func (c *Cleaner) mapped(err error) {
 	case c.maps.more:
 		c.rest(c.maps.bytes)
 	case c.maps.to == c.maps.from && c.known[c.key].horizon == 0:
-		c.known[c.key] = progress{clean: c.maps.to, rests: c.loop.Now() + int64(lookPause), blind: c.known[c.key].blind}
+		c.known[c.key] = progress{clean: c.maps.to, rests: c.loop.Now() + int64(c.opts.Pause), blind: c.known[c.key].blind}
 		c.end() // all of it is too young
 	default:
 		now := c.src.Now() / 1e6
@@ -408,7 +410,7 @@ func (c *Cleaner) passOver() { c.unfinished, c.rules.keepTombstones = true, true
 // pause has the partition rest, as far as it was compacted before.
 func (c *Cleaner) pause() {
 	p := c.known[c.key]
-	p.rests = c.loop.Now() + int64(failPause)
+	p.rests = c.loop.Now() + failPause*int64(c.opts.Pause)
 	c.known[c.key] = p
 }
 

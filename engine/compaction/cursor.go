@@ -52,7 +52,7 @@ func (c *cursor) read(fs aio.FS, fn func(h *batch.Header, b []byte) error) (end 
 	if size != c.size {
 		return false, fmt.Errorf("%s: %w: expected %d bytes, found %d", c.log.LogPath(), segment.ErrLogSize, c.size, size)
 	}
-	piece, err := c.fill(f, pieceBytes)
+	piece, err := c.fill(f, int(min(pieceBytes, c.size-c.pos)))
 	if err != nil {
 		return false, err
 	}

@@ -52,7 +52,9 @@ func (m *mapping) Run(fs aio.FS) error {
 			m.more = false
 			return nil
 		}
+		buf, body := m.cur.buf, m.cur.body
 		m.cur, m.open = newCursor(s), true
+		m.cur.buf, m.cur.body = buf, body
 	}
 	before := m.cur.pos
 	end, err := m.cur.read(fs, m.batch)

@@ -57,6 +57,8 @@ type Store struct {
 	// CompactionKeys is the memory for keys while a partition is compacted, in bytes, 24 for
 	// each: at least compaction.MinKeyBytes. Default 32 MiB.
 	CompactionKeys int64
+	// CompactionPause is the time between two looks for what can be compacted. Default 5 s.
+	CompactionPause time.Duration
 	// Identity says where the data lives and which boot this is, for the
 	// checkpoint.
 	Identity aio.FSInfo
@@ -118,6 +120,9 @@ func (o Store) WithDefaults() Store {
 	}
 	if o.CompactionKeys == 0 {
 		o.CompactionKeys = 32 << 20
+	}
+	if o.CompactionPause == 0 {
+		o.CompactionPause = 5 * time.Second
 	}
 	if o.ReserveOffsets == 0 {
 		o.ReserveOffsets = 1 << 26

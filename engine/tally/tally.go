@@ -39,4 +39,5 @@ type Usage struct {
 	DirtyPartitions            int
 	OpenFiles                  int
 	MemoryBytes                int64 // of class memory that waits for the journal
+	Compacting, Replacing      bool  // a helper compacts, a compacted log takes the place of another
 }
