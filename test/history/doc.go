@@ -30,6 +30,9 @@
 //   - Messages of one producer stand in the order in which it sent them.
 //   - Offsets are dense. Gaps may be only where an end of a life may have taken
 //     messages, and the broker must have said so to whoever read on.
+//   - Of a compacted partition messages may go of which a later one has the key, and those
+//     that delete their key when their time has come ([Partition.Keyed]). The newest of
+//     each key stays, and what has gone does not come back.
 //   - The end of a partition never goes back, and neither does its start.
 //   - The start moves up only when somebody has asked for that, over messages that were
 //     appended long enough ago by the broker's time, or when enough is left.

@@ -23,6 +23,8 @@ const (
 	isKept
 	// isTaken: a complete reading did not find it.
 	isTaken
+	// isCompacted: the same, and what stands behind it is why.
+	isCompacted
 )
 
 const pageEntries = 1024

@@ -43,6 +43,7 @@ type Partition struct {
 	moved      map[Message]bool // sent again after an end of a life had taken them
 	end        int64            // nothing known lies at or above it
 	start      start
+	keys       keys
 	scans      uint32
 	counts     Counts
 	violations []Violation
@@ -65,6 +66,9 @@ type Counts struct {
 	// Aged, Outgrown and Deleted count how often the log start moved for a reason: its
 	// messages were old, there was more than was to be kept, somebody had asked for it.
 	Aged, Outgrown, Deleted int
+	// Compacted are the messages that have gone because a later one has their key, Dropped
+	// those that delete a key and have gone because their time had come.
+	Compacted, Dropped int
 }
 
 // Add adds o to c.
@@ -80,6 +84,8 @@ func (c *Counts) Add(o Counts) {
 	c.Aged += o.Aged
 	c.Outgrown += o.Outgrown
 	c.Deleted += o.Deleted
+	c.Compacted += o.Compacted
+	c.Dropped += o.Dropped
 }
 
 // outcome is what became of a message.

@@ -1,5 +1,7 @@
 package history
 
+import "math"
+
 // Scan is one complete reading of a partition, from its start to the end that the
 // broker told when the reading began. It may go on while producers and consumers
 // do.
@@ -119,7 +121,11 @@ func (s *Scan) closeGap(life uint32) {
 
 // Done ends the reading and judges what it has not found. It proves nothing, and
 // does nothing, when the broker's life has ended meanwhile.
-func (s *Scan) Done() {
+func (s *Scan) Done() { s.DoneAt(math.MaxInt64) }
+
+// DoneAt is Done when now is the most that the broker's clock can show: it judges also
+// whether compaction has removed something too early.
+func (s *Scan) DoneAt(now int64) {
 	p := s.p
 	if p.life() != s.life {
 		return
@@ -129,6 +135,7 @@ func (s *Scan) Done() {
 	}
 	s.closeGap(s.life)
 	p.counts.Gaps = s.gaps
+	s.compacted(now)
 	taken := map[uint32]int64{} // the first message taken, by life
 	p.log.below(max(s.end, s.least), func(offset int64, e *entry) {
 		if offset < s.start {
@@ -136,7 +143,7 @@ func (s *Scan) Done() {
 		}
 		if e.scan == s.number {
 			s.found(offset, e, taken)
-		} else if e.flags&isTaken == 0 {
+		} else if e.flags&(isTaken|isCompacted) == 0 {
 			s.missing(offset, e, taken)
 		}
 	})
@@ -145,9 +152,9 @@ func (s *Scan) Done() {
 func (s *Scan) found(offset int64, e *entry, taken map[uint32]int64) {
 	p := s.p
 	m := Message{p.stream, e.producer, e.seq}
-	if e.flags&isTaken != 0 {
+	if e.flags&(isTaken|isCompacted) != 0 {
 		p.violate(CameBack, "message %v at offset %d was gone and is back", m, offset)
-		e.flags &^= isTaken
+		e.flags &^= isTaken | isCompacted
 	}
 	if first, ok := taken[e.life]; ok && e.flags&isAcked != 0 {
 		p.violate(Lost, "offset %d of life %d is gone, and offset %d of the same life is not", first, e.life, offset)
@@ -204,7 +211,7 @@ func (t *Tail) Record(offset int64, value []byte) {
 	switch {
 	case offset < t.next:
 		p.violate(Reordered, "a consumer got offset %d where %d comes next", offset, t.next)
-	case offset > t.next && !p.skipped(1, p.life()):
+	case offset > t.next && !p.keys.may && !p.skipped(1, p.life()):
 		p.violate(Lost, "a consumer got offset %d where %d comes next", offset, t.next)
 	}
 	t.next = max(t.next, offset+1)

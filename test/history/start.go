@@ -46,6 +46,7 @@ func (p *Partition) SentBytes(n int) { p.start.sent += int64(n) }
 // Appended says that a batch of n messages was acknowledged at an offset, with the broker's
 // time of its append, in nanoseconds. now is the most that the broker's clock can show.
 func (p *Partition) Appended(base int64, n, bytes int, time, now int64, c Class) {
+	p.keys.appended(base, n, time)
 	b := stored{base: base, end: base + int64(n), bytes: int64(bytes), time: time, life: p.life(), class: c}
 	if time > now {
 		p.violate(Disordered, "offset %d was appended at %d, and it is %d at most", base, time, now)

@@ -15,6 +15,14 @@ type Reader interface {
 	Skip(from, to int64)
 }
 
+// Compacted is a Reader that tells apart why there is nothing at an offset. Others are told
+// of a skip.
+type Compacted interface {
+	// Gone says that a batch stands for the offsets from from up to to and has no records
+	// there.
+	Gone(from, to int64)
+}
+
 // Fetcher asks a broker for batches, which are valid until the next call.
 type Fetcher interface {
 	Fetch(wire.FetchRequest) (wire.FetchResponse, error)
@@ -121,6 +129,7 @@ func (r *reading) batch(one []byte, asked, durable int64) (jump bool, err error)
 		if v.Offset < r.next {
 			continue
 		}
+		r.gone(h.BaseOffset, v.Offset)
 		if v.Offset > r.next {
 			if r.next != asked {
 				return true, nil
@@ -132,7 +141,16 @@ func (r *reading) batch(one []byte, asked, durable int64) (jump bool, err error)
 		r.next = v.Offset + 1
 		r.to.Record(v.Offset, &v)
 	}
+	r.gone(h.BaseOffset, h.NextOffset())
 	return false, it.Err()
+}
+
+// gone tells of offsets that a batch from base on stands for without a record.
+func (r *reading) gone(base, to int64) {
+	if c, ok := r.to.(Compacted); ok && base <= r.next && r.next < to {
+		c.Gone(r.next, to)
+		r.next = to
+	}
 }
 
 // told notes a gap from the reading's position that an answer began behind.

@@ -43,6 +43,8 @@ func (a *admin) act(now int64) {
 		a.delete(list[a.r.rng.IntN(len(list))])
 	case n == 4:
 		a.trim(list[a.r.rng.IntN(len(list))])
+	case n == 5 && a.r.rng.IntN(2) == 0:
+		a.compact(list[a.r.rng.IntN(len(list))])
 	case n < 7:
 		a.bounds(list[a.r.rng.IntN(len(list))])
 	default:
@@ -85,8 +87,16 @@ func (a *admin) create() {
 		class = history.Flushed
 	}
 	keeps := r.drawKeeping([]int64{16 << 10, 40 << 10, 256 << 10}[r.rng.IntN(3)])
+	compacts := r.drawCompacting()
+	if compacts.keyed {
+		keeps.segment = leastSegment
+	}
+	if compacts.keeps {
+		keeps.age, keeps.bytes = 0, -1
+	}
 	configs := append(keeps.settings(), wire.Config{Key: "durability", Value: class.String()},
 		wire.Config{Key: "index.interval.bytes", Value: fmt.Sprint([]int{256, 4096}[r.rng.IntN(2)])})
+	configs = append(configs, compacts.settings()...)
 	req := wire.TopicCreateRequest{Name: name, Partitions: uint32(partitions), Configs: configs}
 	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicCreateRequest(dst, corr, req) },
 		func(_ wire.Header, body []byte) {
@@ -103,7 +113,7 @@ func (a *admin) create() {
 				r.maybe[name] = true
 			default:
 				delete(r.maybe, name)
-				r.newTopic(name, c.ID, class, partitions, keeps)
+				r.newTopic(name, c.ID, class, partitions, keeps, compacts)
 				r.cover(sawCreate)
 			}
 		}, func() { r.maybe[name] = true })

@@ -20,7 +20,7 @@ type producer struct {
 	builder  *batch.Builder
 	limit    int    // of the builder, in bytes
 	batch    []byte // memory of the newest one
-	value    []byte // of the newest message
+	message  message
 }
 
 func (r *run) newProducer() *producer {
@@ -86,8 +86,7 @@ func (p *producer) produce(to *part) {
 	b := p.begin()
 	for i := range n {
 		m := history.Message{Stream: to.stream, Producer: p.number, Seq: first + uint32(i)}
-		p.value = history.Append(p.value[:0], m, size)
-		rec := batch.Record{Value: p.value, Timestamp: r.w.Wall() / 1e6}
+		rec := p.message.record(to, m, size, r.w.Wall()/1e6)
 		if i > 0 && !b.Fits(&rec) {
 			n = i
 			break
@@ -282,7 +281,7 @@ func (r *run) records(p *part, f *wire.FetchResponse, from int64, each func(offs
 		}
 		for it.Next() {
 			if rec := it.Record(); rec.Offset >= from {
-				each(rec.Offset, rec.Value)
+				each(rec.Offset, r.content(p, &rec))
 			}
 		}
 		if it.Err() != nil {

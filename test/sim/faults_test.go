@@ -27,6 +27,9 @@ func (f *fault) draw(r *run) {
 	*f = fault{}
 	inject := func(kind state, rule sim.Fault) {
 		rule.Skip = r.rng.IntN(1 << (1 + r.rng.IntN(10)))
+		if kind == sawCompactFault {
+			rule.Skip /= 64 // it writes now and then
+		}
 		f.kind, f.at = kind, r.w.Inject(rule)
 		r.note("fault: %s, after %d", kind, rule.Skip)
 	}
@@ -46,6 +49,8 @@ func (f *fault) draw(r *run) {
 		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: []sim.Ops{sim.Writes, sim.Flushes}[r.rng.IntN(2)], Path: "*.log"}})
 	case 12, 13: // the filesystem may turn read-only by it
 		inject(sawSegmentFailed, sim.Fault{Filter: sim.Filter{Ops: sim.Flushes, Path: "*.log"}})
+	case 14, 15:
+		inject(sawCompactFault, sim.Fault{Filter: sim.Filter{Ops: []sim.Ops{sim.Writes, sim.Flushes, sim.Renames}[r.rng.IntN(3)], Path: "*.log.tmp"}})
 	case 4, 5:
 		inject(sawShortWrite, sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "[j0]*"}, Effect: sim.Shorten, Bytes: 512, Times: 1 + r.rng.IntN(5)})
 	case 6, 7:

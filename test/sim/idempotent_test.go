@@ -23,7 +23,7 @@ type retrier struct {
 	quiet   int64 // does nothing before this time
 	builder *batch.Builder
 	mem     []byte
-	value   []byte
+	message message
 }
 
 const noID = -1
@@ -165,8 +165,8 @@ func (p *retrier) produce(to *part) {
 	b.SetProducer(p.id, 0, int32(s.next))
 	size := history.MinSize + r.rng.IntN(300)
 	u.each(func(m history.Message, _ int64) {
-		p.value = history.Append(p.value[:0], m, size)
-		if err := b.Append(&batch.Record{Value: p.value, Timestamp: r.w.Wall() / 1e6}); err != nil {
+		rec := p.message.record(to, m, size, r.w.Wall()/1e6)
+		if err := b.Append(&rec); err != nil {
 			r.failf("build: %v", err)
 		}
 		to.p.Sent(m)

@@ -127,7 +127,11 @@ func (r *run) finish(last bool) {
 	case how == 0 && !r.broken:
 		r.stop()
 	default:
-		f := sim.Fuse{Steps: r.rng.IntN(1 << (1 + r.rng.IntN(r.most(11)))), PowerCut: how >= 3, Keep: r.anyKeep()}
+		most := r.most(11)
+		if r.rng.IntN(2) == 0 && r.replacing() {
+			most = 3
+		}
+		f := sim.Fuse{Steps: r.rng.IntN(1 << (1 + r.rng.IntN(most))), PowerCut: how >= 3, Keep: r.anyKeep()}
 		r.note("the end, after %d steps (power cut: %v)", f.Steps, f.PowerCut)
 		r.w.Light(f)
 		r.until("the end", func() bool { return false })
@@ -211,7 +215,7 @@ func (r *run) home(n *node.Manual) {
 	}
 	for i := range r.cfg.Shards {
 		u := n.Store(i).Usage()
-		if u.PinnedPieces != 0 || u.WaitingReads != 0 || u.PendingAppends != 0 || u.MemoryBytes != 0 {
+		if u.Compacting || u.Replacing || u.PinnedPieces != 0 || u.WaitingReads != 0 || u.PendingAppends != 0 || u.MemoryBytes != 0 {
 			r.failf("shard %d: not home after an orderly end: %+v", i, u)
 		}
 	}
@@ -227,11 +231,17 @@ func (r *run) gather(n *node.Manual) {
 		}{
 			{j.Wraps, sawWrap}, {s.BusyJournal, sawRingFull}, {s.BusyMemory, sawMemoryFull}, {s.BusySlow, sawSlowed},
 			{s.Checkpoints, sawCheckpoint}, {s.TailEntries, sawTail}, {s.SealedSegments, sawSeal}, {s.ColdReads, sawColdRead}, {s.Duplicates, sawRepeated},
+			{s.CompactedSegments, sawCompacted}, {s.CompactionErrors, sawCompactFailed},
 			{j.Flushes, sawWriteFlush}, {j.DSYNCs, sawDSYNC}, {j.Marks, sawMark},
 		} {
 			if c.n > 0 {
 				r.cover(c.s)
 			}
+		}
+		if u := n.Store(i).Usage(); u.Replacing {
+			r.cover(sawCrashReplacing)
+		} else if u.Compacting {
+			r.cover(sawCrashCompacting)
 		}
 		if st := n.Node().ScrubStats(i); st != nil && st.Segments.Load() > 0 {
 			r.cover(sawScrub)
@@ -311,9 +321,15 @@ func (r *run) Fetch(req wire.FetchRequest) (wire.FetchResponse, error) {
 }
 
 // scan passes what a reading finds on to the history.
-type scan struct{ *history.Scan }
+type scan struct {
+	*history.Scan
+	p *part
+	r *run
+}
 
-func (s scan) Record(offset int64, v *batch.RecordView) { s.Scan.Record(offset, v.Value) }
+func (s scan) Record(offset int64, v *batch.RecordView) {
+	s.Scan.Record(offset, s.r.content(s.p, v))
+}
 
 func (r *run) readPart(p *part) {
 	if err := r.tryRead(p); err != nil {
@@ -328,7 +344,7 @@ func (r *run) tryRead(p *part) error {
 	if err != nil {
 		return err
 	}
-	s := scan{p.p.Scan(least, start, end)}
+	s := scan{p.p.Scan(least, start, end), p, r}
 	for from := start; ; {
 		least := p.p.Start()
 		err := rig.ReadAll(r, p.topic.id, p.n, from, end, s)
@@ -344,7 +360,13 @@ func (r *run) tryRead(p *part) error {
 		s.Trimmed(t.start)
 		from = s.Next()
 	}
-	s.Done()
+	before := p.p.Counts()
+	s.DoneAt(r.clockNow())
+	if now := p.p.Counts(); now.Compacted > before.Compacted {
+		r.cover(sawSuperseded)
+	} else if now.Dropped > before.Dropped {
+		r.cover(sawTombstone)
+	}
 	return nil
 }
 

@@ -95,9 +95,11 @@ func (a *admin) age(tp *topic) {
 		k.age, config = 0, wire.Config{Key: "segment.ms", Value: "1000"}
 	}
 	for _, p := range tp.parts {
-		k.tell(p.p)
+		if !tp.compacts.keeps {
+			k.tell(p.p)
+		}
 	}
-	if k.age > 0 {
+	if k.age > 0 && !tp.compacts.keeps {
 		tp.keeps.certain = false
 	}
 	req := wire.TopicAlterRequest{Name: tp.name, Configs: []wire.Config{config}}
@@ -109,7 +111,7 @@ func (a *admin) age(tp *topic) {
 				r.failf("alter %s: %v", tp.name, err)
 			case res.Code != wire.CodeNone:
 				r.refused(res.Code, res.Message)
-			case k.age > 0:
+			case k.age > 0 && !tp.compacts.keeps:
 				tp.keeps.age, tp.keeps.certain = k.age, true
 				r.cover(sawShorterLife)
 			}

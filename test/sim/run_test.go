@@ -146,7 +146,7 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
 		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16, IndexBytes: 256 << 10,
 		RecoveryBytes: []int64{0, 1, 64 << 10}[seed%3], GroupPartitions: 2, GroupLogBytes: 64 << 10,
-		RetentionPause: retentionPause,
+		RetentionPause: retentionPause, CompactionPause: compactionPause,
 	}
 	r.resize()
 	r.reader = r.newLink(nil)
@@ -196,6 +196,7 @@ func (r *run) resize() {
 	r.cfg.MaxMessageBytes = int(pick(16<<10, 32<<10, 32<<10, 128<<10))
 	// A batch may be an eighth of a journal.
 	r.cfg.JournalBytes = max(8*int64(r.cfg.MaxMessageBytes), pick(node.MinJournalBytes, 512<<10, 1<<20))
+	r.cfg.CompactionKeys = pick(4<<10, 64<<10)
 	r.cfg.CacheBytes = int64(shards) * pick(1<<20+2*int64(r.cfg.MaxMessageBytes), 3<<20)
 }
 

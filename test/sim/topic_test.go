@@ -17,15 +17,16 @@ const (
 
 // topic is what is known of a topic.
 type topic struct {
-	name    string
-	id      wire.TopicID
-	class   history.Class
-	altered fate // of the newest change of class
-	keeps   keeping
-	changes int  // of class, asked for
-	gone    bool // deletion was acknowledged
-	going   bool // deletion was asked for: nothing more is expected of it
-	parts   []*part
+	name     string
+	id       wire.TopicID
+	class    history.Class
+	altered  fate // of the newest change of class
+	keeps    keeping
+	compacts compacting
+	changes  int  // of class, asked for
+	gone     bool // deletion was acknowledged
+	going    bool // deletion was asked for: nothing more is expected of it
+	parts    []*part
 }
 
 // part is a partition with its history and the consumer that follows it.
@@ -44,13 +45,14 @@ type part struct {
 func (p *part) String() string { return fmt.Sprintf("%s/%d", p.topic.name, p.n) }
 
 // newTopic notes a topic that the broker has created.
-func (r *run) newTopic(name string, id wire.TopicID, class history.Class, partitions int, keeps keeping) *topic {
-	tp := &topic{name: name, id: id, class: class, keeps: keeps}
+func (r *run) newTopic(name string, id wire.TopicID, class history.Class, partitions int, keeps keeping, compacts compacting) *topic {
+	tp := &topic{name: name, id: id, class: class, keeps: keeps, compacts: compacts}
 	for n := range partitions {
 		r.streams++
 		p := &part{topic: tp, n: int32(n), stream: r.streams, p: history.New(r.streams, class)}
 		p.tail = p.p.Tail(0)
 		keeps.tell(p.p)
+		compacts.tell(p.p)
 		tp.parts = append(tp.parts, p)
 	}
 	r.topics = append(r.topics, tp)
