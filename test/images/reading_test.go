@@ -38,20 +38,26 @@ type reading struct {
 }
 
 // record is a message at an offset, or, without a value, a gap from there up to the
-// next record or the end.
+// next record or the end: one that is told of, or what has gone from a batch.
 type record struct {
 	offset int64
 	value  []byte
+	gone   bool
 }
 
 // Record and Skip implement rig.Reader.
 func (r *reading) Record(offset int64, v *batch.RecordView) {
 	if offset < r.end {
-		r.records = append(r.records, record{offset, slices.Clone(v.Value)})
+		r.records = append(r.records, record{offset: offset, value: slices.Clone(v.Value)})
 	}
 }
 
 func (r *reading) Skip(from, to int64) { r.records = append(r.records, record{offset: from}) }
+
+// Gone implements rig.Compacted.
+func (r *reading) Gone(from, to int64) {
+	r.records = append(r.records, record{offset: from, gone: true})
+}
 
 // into has a history judge the reading.
 func (r *reading) into(p *history.Partition) {
@@ -65,7 +71,11 @@ func (r *reading) into(p *history.Partition) {
 		if i+1 < len(r.records) {
 			to = r.records[i+1].offset
 		}
-		s.Skip(rec.offset, to)
+		if rec.gone {
+			s.Gone(rec.offset, to)
+		} else {
+			s.Skip(rec.offset, to)
+		}
 	}
 	s.Done()
 }
@@ -76,7 +86,7 @@ func (r *reading) differs(o *reading) string {
 		return fmt.Sprintf("%d to %d with %d records and gaps, and %d to %d with %d", r.start, r.end, len(r.records), o.start, o.end, len(o.records))
 	}
 	for i := range r.records {
-		if a, b := r.records[i], o.records[i]; a.offset != b.offset || string(a.value) != string(b.value) {
+		if a, b := r.records[i], o.records[i]; a.offset != b.offset || a.gone != b.gone || string(a.value) != string(b.value) {
 			return fmt.Sprintf("record %d, at offsets %d and %d", i, a.offset, b.offset)
 		}
 	}
@@ -182,7 +192,7 @@ func (d *diskReader) partition(dir string, st *recovery.PartitionState) (*readin
 				break
 			}
 			if err = skip(h.BaseOffset); err == nil {
-				err = d.records(r, h.Records(one[batch.AtRecords:]))
+				err = d.records(r, &h, one)
 			}
 			next = h.NextOffset()
 		}
@@ -204,16 +214,25 @@ func (d *diskReader) log(path string, size int64) ([]byte, error) {
 	return d.buf, errors.Join(err, f.Close())
 }
 
-func (d *diskReader) records(r *reading, it batch.Iterator) error {
+func (d *diskReader) records(r *reading, h *batch.Header, one []byte) error {
+	it, next := h.Records(one[batch.AtRecords:]), h.BaseOffset
+	gone := func(to int64) {
+		if next < to {
+			r.Gone(next, to)
+		}
+		next = to + 1
+	}
 	for it.Next() {
 		v := it.Record()
+		gone(v.Offset)
 		value := d.values[string(v.Value)]
 		if value == nil {
 			value = slices.Clone(v.Value)
 			d.values[string(value)] = value
 		}
-		r.records = append(r.records, record{v.Offset, value})
+		r.records = append(r.records, record{offset: v.Offset, value: value})
 	}
+	gone(h.NextOffset())
 	return it.Err()
 }
 

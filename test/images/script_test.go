@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
@@ -175,6 +176,7 @@ func (s *script) create(name string, partitions int, class history.Class, config
 	tp := &topic{name: name, class: class}
 	s.l.add(event{kind: evCreating, topic: tp})
 	req := wire.TopicCreateRequest{Name: name, Partitions: uint32(partitions)}
+	tp.keyed = slices.Contains(configs, "cleanup.policy")
 	configs = append(configs, "durability", class.String())
 	for i := 0; i < len(configs); i += 2 {
 		req.Configs = append(req.Configs, wire.Config{Key: configs[i], Value: configs[i+1]})
@@ -184,7 +186,7 @@ func (s *script) create(name string, partitions int, class history.Class, config
 		if err != nil || c.Code != wire.CodeNone {
 			return fmt.Errorf("create %s: %v %s %w", name, c.Code, c.Message, err)
 		}
-		made := &topic{name: name, id: c.ID, class: class}
+		made := &topic{name: name, id: c.ID, class: class, keyed: tp.keyed}
 		for n := range partitions {
 			s.streams++
 			made.parts = append(made.parts, &part{topic: made, n: int32(n), stream: s.streams})
@@ -247,7 +249,11 @@ func (s *script) send(p *part, n, size int) {
 	for i := range n {
 		m := first
 		m.Seq += uint32(i)
-		s.must(b.Append(&batch.Record{Value: history.Append(nil, m, size), Timestamp: s.w.Wall() / 1e6}))
+		rec := batch.Record{Value: history.Append(nil, m, size), Timestamp: s.w.Wall() / 1e6}
+		if k := p.topic.meaning(m).Key; k > 0 {
+			rec.Key = []byte{byte(k)}
+		}
+		s.must(b.Append(&rec))
 		s.l.add(event{kind: evSent, part: p, m: m})
 	}
 	p.sent += uint32(n)

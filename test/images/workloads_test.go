@@ -31,6 +31,7 @@ var workloads = []workload{
 	{"lives that begin with a recovery", sim.DSYNCOwnBytes, recoveries},
 	{"short lives", sim.DSYNCOwnBytes, shortLives},
 	{"idempotent producers", sim.DSYNCOwnBytes, retries},
+	{"compaction", sim.DSYNCOwnBytes, compact},
 }
 
 // rounds are a few, with one batch and with several, of a sector and of many, one at a
@@ -294,4 +295,31 @@ func shortLives(s *script) {
 	}
 	s.send(tp.parts[0], 1, 40)
 	s.settle()
+}
+
+// compact fills small segments with few keys, and looks at what happens when they are
+// compacted, twice, with a start between.
+func compact(s *script) {
+	s.cfg.CompactionPause = 5 * time.Millisecond
+	s.up(1)
+	tp := s.create("compact", 1, history.Flushed, "segment.bytes", "16384", "cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.1")
+	for round := range 2 {
+		for range 12 {
+			s.send(tp.parts[0], 3, 1200)
+			s.rest(300 * time.Microsecond)
+		}
+		s.settle()
+		s.watch(true)
+		for i := 0; i < 100 && s.n.Store(0).Stats().CompactedSegments == 0; i++ {
+			s.rest(time.Millisecond)
+		}
+		s.reached("compacted segments", s.n.Store(0).Stats().CompactedSegments)
+		s.rest(3 * time.Millisecond)
+		s.watch(false)
+		if round == 0 {
+			s.down(endCut, sim.KeepRandom)
+			s.up(1)
+		}
+	}
+	s.stop()
 }

@@ -59,6 +59,12 @@ var variants = []struct {
 	{"commit of a group answered before it is durable", nil, false, []Change{
 		{"broker/coordinator.go", "\tif c.last != nil {\n\t\tc.last.answers.take(&c.fresh)\n", "\tif c.last != nil && c.last.c == nil {\n\t\tc.last.answers.take(&c.fresh)\n"},
 	}},
+	{"compacted log takes its place before it is flushed", nil, true, []Change{
+		{"engine/compaction/rewriting.go", "\tif err := f.Sync(); err != nil {\n\t\treturn &FlushError{err}\n\t}\n\treturn nil\n", "\treturn nil\n"},
+	}},
+	{"deletion goes with what it deletes", nil, false, []Change{
+		{"engine/compaction/rewriting.go", "if r.Value != nil || w.mayHide() || !h.Attributes.DeleteHorizon() {", "if r.Value != nil || w.mayHide() {"},
+	}},
 	{"journals of a larger shard count ignored", nil, true, []Change{
 		{"engine/recovery/replay.go", "\t\tif !ok {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)",
 			"\t\tif !ok || shard >= r.opts.Shards {\n\t\t\tcontinue\n\t\t}\n\t\tif err := r.scanJournal(shard)"},
