@@ -45,6 +45,7 @@ func (r *run) rot(p *platform) {
 	r.rotten, r.log = true, nil
 	r.starts++
 	r.lives++
+	r.setClock()
 	n, err := node.StartManual(r.cfg, p)
 	if err != nil {
 		r.note("the start refuses: %v", err)
