@@ -144,6 +144,10 @@ func (c *coordinator) carryOut(r *Group) {
 		c.commit = group.Commit{Group: r.Name, Member: r.Member, Generation: r.Generation, Entries: r.Entries}
 		r.Outcome = s.Commit(now, c.wall(), &c.commit)
 		c.commit = group.Commit{}
+	case GroupPlace:
+		c.commit = group.Commit{Group: r.Name, Anywhere: true, Entries: r.Entries}
+		r.Outcome = s.Commit(now, c.wall(), &c.commit)
+		c.commit = group.Commit{}
 	case GroupReset:
 		r.Outcome = s.Reset(now, c.wall(), r.Name, r.Entries)
 	case GroupOffsets:

@@ -43,6 +43,9 @@ const (
 	GroupDescribe
 	// GroupList lists all groups.
 	GroupList
+	// GroupPlace commits Entries for nobody, wherever they lie: below what is committed,
+	// too.
+	GroupPlace
 )
 
 // Group is a request about one consumer group, or for the list of all. The caller owns
@@ -133,7 +136,7 @@ func (b *Shard) Group(r *Group) {
 // makes reports whether the request can make a group.
 func (r *Group) makes() bool {
 	switch r.Kind {
-	case GroupCommit, GroupJoin, GroupAssign, GroupReset:
+	case GroupCommit, GroupJoin, GroupAssign, GroupReset, GroupPlace:
 		return true
 	}
 	return false

@@ -9,7 +9,10 @@ type Commit struct {
 	// nobody's, which is for groups without members.
 	Member     MemberID
 	Generation int32
-	Entries    []Entry
+	// Anywhere: the offsets may go back, and lie behind the end of the log or below its
+	// start. Whoever commits so keeps order in another way.
+	Anywhere bool
+	Entries  []Entry
 }
 
 // Entry is one partition of a [Commit].
@@ -48,7 +51,7 @@ func (s *State) Commit(now, wall int64, c *Commit) Code {
 				return Fenced
 			}
 		}
-		if at != nil && e.Next < at.Next {
+		if at != nil && e.Next < at.Next && !c.Anywhere {
 			return Backwards
 		}
 		return OK

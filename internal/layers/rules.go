@@ -80,6 +80,7 @@ var Table = []Package{
 
 	{Path: "net/native", Rank: 80, Traits: NoOS | DataPath, TestUp: []string{"client"}},
 	{Path: "net/kafka", Rank: 80, Traits: NoOS | DataPath, External: []string{modKmsg}},
+	{Path: "net/kafka/groups", Rank: 79, Traits: NoOS | DataPath, External: []string{modKmsg}},
 	{Path: "net/waitlist", Rank: 60, Traits: NoOS | DataPath},
 
 	{Path: "inspect", Rank: 75, Traits: NoOS},
@@ -167,7 +168,7 @@ var Forbidden = []struct {
 
 // Never forbids imports that ranks would allow.
 var Never = []Rule{
-	{From: []string{"net/native", "net/kafka"},
+	{From: []string{"net/native", "net/kafka", "net/kafka/groups"},
 		To:    []string{"engine", "engine/checkpoint", "engine/journal", "engine/layout", "engine/recovery", "engine/segment", "engine/shard"},
 		Tests: []string{"net/..."},
 		Why:   "a front door speaks to the broker, not to the engine; of the I/O port it uses jobs"},

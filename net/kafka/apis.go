@@ -17,6 +17,8 @@ const (
 	keyFetch          = 1
 	keyListOffsets    = 2
 	keyMetadata       = 3
+	keyOffsetCommit   = 8
+	keyOffsetFetch    = 9
 	keyCoordinator    = 10
 	keyAPIVersions    = 18
 	keyCreateTopics   = 19
@@ -42,7 +44,9 @@ var table = [...]API{
 	{keyFetch, "Fetch", 4, 12, 12, "no fetch sessions: every answer has session id 0; an answer is cut at what may be pinned for one connection, at most 2 MiB and always one whole batch"},
 	{keyListOffsets, "ListOffsets", 1, 6, 6, "no offset of the largest timestamp, which version 7 has"},
 	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; no leader epochs; topics are created when topic.auto_create is on and the client allows it"},
-	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only; it is served because older librdkafka compresses with lz4 only for brokers that have it"},
+	{keyOffsetCommit, "OffsetCommit", 2, 8, 8, "of consumers that are no members of their group; how long offsets are kept is the broker's setting alone"},
+	{keyOffsetFetch, "OffsetFetch", 1, 8, 6, ""},
+	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only"},
 	{keyAPIVersions, "ApiVersions", 0, 4, 3, ""},
 	{keyCreateTopics, "CreateTopics", 0, 7, 5, "a replication factor of 1 or -1"},
 	{keyDeleteTopics, "DeleteTopics", 0, 6, 4, ""},

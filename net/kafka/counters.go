@@ -14,6 +14,7 @@ const (
 	OffsetLookups
 	ProducerInits
 	CoordinatorRequests
+	GroupOffsets
 	AdminRequests
 	Refusals
 	Failures
@@ -40,6 +41,7 @@ var CounterTable = [numCounters]CounterInfo{
 	{OffsetLookups, "kafka_list_offsets_requests_total", "ListOffsets requests of Kafka clients"},
 	{ProducerInits, "kafka_init_producer_id_requests_total", "InitProducerId requests of Kafka clients"},
 	{CoordinatorRequests, "kafka_find_coordinator_requests_total", "FindCoordinator requests of Kafka clients"},
+	{GroupOffsets, "kafka_group_offsets_requests_total", "OffsetCommit and OffsetFetch requests of Kafka clients"},
 	{AdminRequests, "kafka_admin_requests_total", "requests of Kafka clients about topics, their configurations and the cluster"},
 	{Refusals, "kafka_refusals_total", "connections of Kafka clients that were closed because of what they sent"},
 	{Failures, "kafka_failures_total", "partitions of Kafka clients' requests that were answered with an error"},

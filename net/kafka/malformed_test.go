@@ -50,6 +50,13 @@ func samples() map[string][]byte {
 				q.Resources = []kmsg.AlterConfigsRequestResource{{ResourceType: 2, ResourceName: "none"}}
 			case *kmsg.IncrementalAlterConfigsRequest:
 				q.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: 2, ResourceName: "none"}}
+			case *kmsg.OffsetCommitRequest:
+				t := kmsg.NewOffsetCommitRequestTopic()
+				t.Topic, t.Partitions = "events", []kmsg.OffsetCommitRequestTopicPartition{{Metadata: kmsg.StringPtr("m")}}
+				q.Group, q.Generation, q.Topics = "crew", -1, append(q.Topics, t)
+			case *kmsg.OffsetFetchRequest:
+				q.Group, q.Topics = "crew", []kmsg.OffsetFetchRequestTopic{{Topic: "events", Partitions: []int32{0, 1}}}
+				q.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "crew"}, {Group: "night"}}
 			case *kmsg.ApiVersionsRequest:
 				q.ClientSoftwareName, q.ClientSoftwareVersion = "a", "1"
 			}

@@ -118,7 +118,10 @@ func (p *peer) request(h *header, f *conn.Frame) {
 		p.metadata(h)
 	case keyCoordinator:
 		s.count.add(CoordinatorRequests)
-		p.findCoordinator(h)
+		p.group(h)
+	case keyOffsetCommit, keyOffsetFetch:
+		s.count.add(GroupOffsets)
+		p.group(h)
 	case keyAPIVersions:
 		s.count.add(VersionRequests)
 		p.apiVersions(h)

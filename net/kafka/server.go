@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/kafka/groups"
 	"github.com/mqd-broker/mqd/net/waitlist"
 )
 
@@ -17,6 +18,7 @@ type Broker interface {
 	CancelFetch(r *broker.Fetch)
 	ListOffsets(r *broker.ListOffsets)
 	Admin(r *broker.Admin)
+	Group(r *broker.Group)
 }
 
 var _ Broker = (*broker.Shard)(nil)
@@ -29,6 +31,8 @@ type Server struct {
 	opts  Options
 	host  string // that clients are told to connect to
 	port  int32
+
+	groups groups.Door
 
 	open    int                 // partitions in the requests in flight
 	waiting waitlist.List[peer] // connections that ask while there are too many
@@ -49,7 +53,7 @@ type Server struct {
 
 // NewServer makes the server of a shard for its broker and its connections.
 func NewServer(b Broker, conns *conn.Server, o Options) *Server {
-	return &Server{b: b, conns: conns, opts: o.WithDefaults()}
+	return &Server{b: b, conns: conns, opts: o.WithDefaults(), groups: groups.Door{Broker: b, Node: nodeID}}
 }
 
 // Open adds the protocol's door to the shard's connections. The error is
@@ -69,7 +73,10 @@ func (s *Server) Open() (*conn.Door, error) {
 
 // Advertise sets the address that clients are told to connect to. It is called before
 // the first connection comes.
-func (s *Server) Advertise(host string, port int32) { s.host, s.port = host, port }
+func (s *Server) Advertise(host string, port int32) {
+	s.host, s.port = host, port
+	s.groups.Host, s.groups.Port = host, port
+}
 
 // Counters are the server's counters. Any goroutine may read them.
 func (s *Server) Counters() *Counters { return &s.count }

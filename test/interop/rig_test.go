@@ -84,8 +84,8 @@ func (b *broker) kgo(opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// mqd makes a client of the batch protocol, and a topic.
-func (b *broker) mqd(topic string, partitions int) *client.Client {
+// dial makes a client of the batch protocol.
+func (b *broker) dial() *client.Client {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
@@ -94,6 +94,15 @@ func (b *broker) mqd(topic string, partitions int) *client.Client {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// mqd makes a client of the batch protocol, and a topic.
+func (b *broker) mqd(topic string, partitions int) *client.Client {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	c := b.dial()
 	if _, err := c.Admin().CreateTopic(ctx, client.TopicSpec{Name: topic, Partitions: partitions}); err != nil {
 		b.t.Fatal(err)
 	}

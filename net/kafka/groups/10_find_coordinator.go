@@ -1,4 +1,4 @@
-package kafka
+package groups
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
@@ -13,32 +13,26 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // coordinatorOfGroup is the kind of a key that names a group.
 const coordinatorOfGroup = 0
 
-// coordinatorEstimate is the size, in bytes, by which one in an answer is estimated,
-// without its key.
-const coordinatorEstimate = 64
-
-func (p *peer) findCoordinator(h *header) {
-	var q kmsg.FindCoordinatorRequest
-	if !p.decode(h, &q) {
-		return
+func (d *Door) findCoordinator(q *Request) error {
+	var r kmsg.FindCoordinatorRequest
+	if err := q.decode(&r); err != nil {
+		return err
 	}
 	a := kmsg.NewPtrFindCoordinatorResponse()
-	a.SetVersion(h.version)
-	code, message, id, host, port := int16(codeNone), "", nodeID, p.srv.host, p.srv.port
-	if q.CoordinatorType != coordinatorOfGroup {
-		p.srv.count.add(Failures)
-		code, message, id, host, port = codeInvalidRequest, "this broker coordinates consumer groups only", -1, "", -1
+	a.SetVersion(q.Version)
+	code, message, id, host, port, failures := int16(codeNone), "", d.Node, d.Host, d.Port, 0
+	if r.CoordinatorType != coordinatorOfGroup {
+		code, message, id, host, port, failures = codeInvalidRequest, "this broker coordinates consumer groups only", -1, "", -1, 1
 	}
 	a.ErrorCode, a.NodeID, a.Host, a.Port = code, id, host, port
 	if message != "" {
 		a.ErrorMessage = &message
 	}
-	for _, key := range q.CoordinatorKeys {
+	for _, key := range r.CoordinatorKeys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.ErrorCode, c.ErrorMessage, c.NodeID, c.Host, c.Port = key, code, a.ErrorMessage, id, host, port
 		a.Coordinators = append(a.Coordinators, c)
 	}
-	p.began(0, 0)
-	p.alone = true
-	p.answer(h.correlation, len(q.CoordinatorKeys)*coordinatorEstimate+len(h.body), func() kmsg.Response { return a })
+	q.Peer.Answer(len(r.CoordinatorKeys)*(estimate+len(host)+len(message))+len(q.Body), failures, func() kmsg.Response { return a })
+	return nil
 }

@@ -1,0 +1,73 @@
+package groups
+
+import (
+	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Broker is what the door needs of a shard's broker; *broker.Shard has it.
+type Broker interface {
+	Image() *catalog.Image
+	Group(r *broker.Group)
+}
+
+// Door answers requests about groups on one shard.
+type Door struct {
+	Broker Broker
+	// Node is the id of the one broker that there is, Host and Port where clients find it.
+	Node int32
+	Host string
+	Port int32
+}
+
+// Request is a request whose header has been read.
+type Request struct {
+	Key, Version int16
+	// Body is what follows the header. It stays as it is for as long as anything of the
+	// request is kept.
+	Body []byte
+	// Client is the id that the client gives itself, Host its address.
+	Client, Host string
+	Peer         Peer
+}
+
+// Peer is who has sent a request, and waits for one answer.
+type Peer interface {
+	// Answer takes the answer of about size bytes that build makes; build is called once,
+	// maybe on another thread. Failures is how many of what was asked for have failed.
+	Answer(size, failures int, build func() kmsg.Response)
+	// Each calls ask for each of n things, some at a time, and done when all are answered.
+	Each(n int, ask func(i int, answered func()), done func())
+}
+
+// handlers have the APIs by their keys.
+var handlers = map[int16]func(d *Door, q *Request) error{
+	keyOffsetCommit:    (*Door).offsetCommit,
+	keyOffsetFetch:     (*Door).offsetFetch,
+	keyFindCoordinator: (*Door).findCoordinator,
+}
+
+// The keys.
+const (
+	keyOffsetCommit    = 8
+	keyOffsetFetch     = 9
+	keyFindCoordinator = 10
+)
+
+// Has reports whether requests of a key are answered here.
+func Has(key int16) bool { return handlers[key] != nil }
+
+// Take takes a request of a key that it has. An error means that it does not decode and
+// has no answer.
+func (d *Door) Take(q *Request) error { return handlers[q.Key](d, q) }
+
+// decode reads the body through kmsg, which checks that arrays could fit.
+func (q *Request) decode(into kmsg.Request) error {
+	into.SetVersion(q.Version)
+	return into.ReadFrom(q.Body)
+}
+
+// By so many bytes a partition, a group or a topic of an answer is estimated, without
+// its names and metadata.
+const estimate = 48
