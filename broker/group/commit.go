@@ -12,7 +12,10 @@ type Commit struct {
 	// Anywhere: the offsets may go back, and lie behind the end of the log or below its
 	// start. Whoever commits so keeps order in another way.
 	Anywhere bool
-	Entries  []Entry
+	// Other: one of the members that [State.Occupy] has told of commits. That it may has
+	// been found out before.
+	Other   bool
+	Entries []Entry
 }
 
 // Entry is one partition of a [Commit].
@@ -66,7 +69,7 @@ func (s *State) settle(g *group, now int64, fresh bool, n int) {
 	switch {
 	case fresh && n == 0:
 		s.drop(g)
-	case len(g.members) == 0 && n > 0:
+	case !g.taken() && n > 0:
 		g.rest(now)
 	}
 }
@@ -87,7 +90,7 @@ func (s *State) committer(c *Commit) (*group, *Member, Code) {
 		return g, m, OK
 	case g == nil:
 		return nil, nil, s.mayMake(c.Group)
-	case len(g.members) > 0:
+	case len(g.members) > 0 || g.others > 0 && !c.Other:
 		return nil, nil, Active
 	}
 	return g, nil, OK
@@ -263,6 +266,9 @@ func (g *group) owned(n int) ownership {
 const fewQuestions = 16
 
 func (o *ownership) has(p Partition) bool {
+	if o.g.others > 0 {
+		return true // nobody here knows who reads what
+	}
 	if o.all != nil {
 		_, ok := o.all[p]
 		return ok

@@ -47,9 +47,17 @@ type Summary struct {
 // List appends all groups, in no order.
 func (s *State) List(to []Summary) []Summary {
 	for _, g := range s.list {
-		to = append(to, Summary{Name: g.name, Mode: g.mode, Members: len(g.members), Offsets: len(g.offsets) - g.dead})
+		to = append(to, Summary{Name: g.name, Mode: g.shown(), Members: len(g.members) + g.others, Offsets: len(g.offsets) - g.dead})
 	}
 	return to
+}
+
+// shown is the mode as people see it.
+func (g *group) shown() Mode {
+	if g.others > 0 {
+		return ModeClassic
+	}
+	return g.mode
 }
 
 const (
@@ -85,7 +93,7 @@ func (s *State) Describe(now int64, name []byte) (Description, Code) {
 	if g == nil {
 		return Description{}, Unknown
 	}
-	d := Description{Name: g.name, Mode: g.mode, Generation: g.generation, Idle: g.idleAt(now)}
+	d := Description{Name: g.name, Mode: g.shown(), Generation: g.generation, Idle: g.idleAt(now)}
 	for _, m := range g.members {
 		d.Members = append(d.Members, MemberInfo{
 			ID: m.id, Instance: m.instance, Client: m.client, Session: m.session, Silent: m.deadline - now,

@@ -99,7 +99,7 @@ func (s *State) mayJoin(g *group, j *Join) Code {
 		return Limit
 	case g == nil:
 		return s.mayMake(j.Group)
-	case g.mode != j.Mode && (len(g.members) > 0 || len(g.table) > 0):
+	case g.others > 0 || g.mode != j.Mode && (len(g.members) > 0 || len(g.table) > 0):
 		return WrongMode
 	case len(g.members) >= s.limits.Members && (j.Instance == "" || g.instance(j.Instance) == nil):
 		return Limit

@@ -14,6 +14,7 @@ const (
 	kindGroup          = 2
 	kindOffsetsRemoved = 3
 	kindGroupRemoved   = 4
+	kindKept           = 5
 )
 
 // The layout of a record: a head, then what its kind says.
@@ -53,7 +54,7 @@ type record struct {
 	time    int64       // of kindOffsets
 	offsets []Offset    // of kindOffsets; metadata are bytes of the input
 	removed []Partition // of kindOffsetsRemoved
-	body    []byte      // of kindGroup: what follows the name
+	body    []byte      // of kindGroup and kindKept: what follows the name
 	bodyAt  int
 }
 
@@ -61,8 +62,23 @@ func appendHead(dst []byte, kind uint8, name string) []byte {
 	if !CheckName(name) {
 		invariant.Violated("group: a name to encode has been checked")
 	}
-	dst = append(dst, kind, recordVersion, 0, 0)
+	dst = append(dst, kind, recordVersion)
+	dst = be.AppendUint16(dst, flagsOf(kind))
 	return appendString(dst, name)
+}
+
+// flagsOf are the flags of a record. Programs from before there was kept anything of
+// members pass over it.
+func flagsOf(kind uint8) uint16 {
+	if kind == kindKept {
+		return flagSkip
+	}
+	return 0
+}
+
+// appendKept appends what is kept of a group's members.
+func appendKept(dst []byte, g *group) []byte {
+	return append(appendHead(dst, kindKept, g.name), g.kept...)
 }
 
 func appendString[T string | []byte](dst []byte, s T) []byte {
@@ -162,20 +178,20 @@ func (r *record) decode(b []byte) error {
 	in := fields.Of(b)
 	kind, version, flags := in.U8("kind"), in.U8("version"), in.U16("flags")
 	*r = record{offsets: r.offsets[:0], removed: r.removed[:0]}
-	if in.Err() == nil && (kind < kindOffsets || kind > kindGroupRemoved || version != recordVersion) {
+	if in.Err() == nil && (kind < kindOffsets || kind > kindKept || version != recordVersion) {
 		switch {
 		case flags&flagSkip != 0:
 			return nil
 		case kind == 0 || version == 0:
 			in.Fail("kind and version", atKind, 1, int64(min(kind, version)))
-		case kind > kindGroupRemoved:
-			in.FailNewer("kind", atKind, kindGroupRemoved, int64(kind))
+		case kind > kindKept:
+			in.FailNewer("kind", atKind, kindKept, int64(kind))
 		default:
 			in.FailNewer("version", atVersion, recordVersion, int64(version))
 		}
 	}
-	if flags != 0 {
-		in.Fail("flags", atFlags, 0, int64(flags))
+	if want := flagsOf(kind); flags != want {
+		in.Fail("flags", atFlags, int64(want), int64(flags))
 	}
 	r.kind = kind
 	at := in.At()
@@ -189,7 +205,7 @@ func (r *record) decode(b []byte) error {
 		for range in.Count(partitionSize, "partitions") {
 			r.removed = append(r.removed, readPartition(&in))
 		}
-	case kindGroup:
+	case kindGroup, kindKept:
 		r.bodyAt = in.At()
 		r.body = in.Take(in.Left(), "body")
 	}

@@ -134,13 +134,17 @@ func (w *Writer) Step(budget int, now int64) bool {
 	for budget > 0 && w.g < len(w.groups) {
 		g := w.groups[w.g]
 		switch {
-		case g.gone:
+		case g.gone || g.unknown:
 			w.g, w.at = w.g+1, 0
 		case w.at < len(g.offsets):
 			budget -= w.offsets(g)
 		default:
 			w.record(func(b []byte) []byte { return appendGroup(b, g, g.idleAt(now)) })
 			budget -= 1 + len(g.members)
+			if len(g.kept) > 0 {
+				w.record(func(b []byte) []byte { return appendKept(b, g) })
+				budget -= 1 + len(g.kept)/offsetSize
+			}
 			w.g, w.at = w.g+1, 0
 		}
 	}

@@ -70,6 +70,9 @@ func (s *State) Load(b []byte) error {
 		err := r.decodeGroup(g)
 		s.members += len(g.members)
 		return err
+	case kindKept:
+		g := s.make(string(r.name))
+		g.idle, g.kept = 0, append([]byte(nil), r.body...)
 	case kindOffsetsRemoved:
 		if g := s.groups[string(r.name)]; g != nil {
 			for _, p := range r.removed {
@@ -145,6 +148,7 @@ func (s *State) set(g *group, o *Offset) {
 	meta := append(at.Metadata[:0], o.Metadata...)
 	at.Offset = *o
 	at.Metadata = meta
+	g.unknown = false
 }
 
 // unset forgets what is committed for a partition.
@@ -172,12 +176,13 @@ func (g *group) tidy(b *block) {
 // keep appends the record of everything of a group but its offsets.
 func (s *State) keep(g *group, now int64) {
 	s.blocks[g.block].dirty = true
+	g.unknown = false
 	s.Out.put(appendGroup(s.Out.b, g, g.idleAt(now)))
 }
 
 // idleAt is how long the group has been without members.
 func (g *group) idleAt(now int64) int64 {
-	if len(g.members) > 0 {
+	if g.taken() {
 		return 0
 	}
 	return g.idle + now - g.idleFrom
@@ -192,7 +197,7 @@ func (s *State) Remove(name []byte) Code {
 	switch {
 	case g == nil:
 		return Unknown
-	case len(g.members) > 0:
+	case g.taken():
 		return Active
 	}
 	s.remove(g)
@@ -248,7 +253,7 @@ func (s *State) look(g *group, now int64) {
 	switch {
 	case silent:
 		s.regroup(g, now)
-	case len(g.members) == 0 && len(g.table) == 0 && g.idleAt(now) >= int64(s.limits.Retention):
+	case !g.taken() && len(g.table) == 0 && g.idleAt(now) >= int64(s.limits.Retention):
 		s.remove(g)
 	}
 }

@@ -14,7 +14,7 @@ func (s *State) Assign(now int64, name []byte, entries []Entry, instance string)
 		code = Invalid
 	case g == nil:
 		code = s.mayMake(name)
-	case g.mode == ModeAuto && len(g.members) > 0:
+	case g.mode == ModeAuto && len(g.members) > 0 || g.others > 0:
 		code = WrongMode
 	}
 	known := false

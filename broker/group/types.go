@@ -35,9 +35,12 @@ const (
 	ModeAuto
 	// ModeManual: by a table of instances.
 	ModeManual
+	// ModeClassic: its members divide them among themselves; see [State.Occupy]. It is
+	// never written.
+	ModeClassic
 )
 
-var modeNames = [...]string{"none", "auto", "manual"}
+var modeNames = [...]string{"none", "auto", "manual", "kafka"}
 
 // String is the mode's name.
 func (m Mode) String() string {
@@ -93,16 +96,22 @@ type group struct {
 	table      []claim   // of mode manual, by partition
 	offsets    []*offset // in the order of their first commit
 	index      map[Partition]*offset
-	dead       int // of offsets
+	dead       int    // of offsets
+	kept       []byte // of members that are not ours, in their form
 
 	// Volatile.
 
+	others   int   // members that are not ours: see State.Occupy
+	unknown  bool  // to the log: it is there for the others alone
 	idle     int64 // nanoseconds without members, up to idleFrom
 	idleFrom int64 // by the loop's clock
 	fenced   []MemberID
 	version  int // of the topics that it was last looked at for
 	gone     bool
 }
+
+// taken reports whether the group has members, of whatever kind.
+func (g *group) taken() bool { return len(g.members) > 0 || g.others > 0 }
 
 // claim is a row of the table of mode manual.
 type claim struct {
