@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/broker/groupfile"
 	"github.com/mqd-broker/mqd/engine"
@@ -56,6 +57,10 @@ type coordinator struct {
 	queue  fifo // requests that wait until it serves
 	fresh  fifo // carried out in this turn
 	parked fifo // heartbeats that wait for a change
+	told   fifo // calls of classic that are answered
+
+	classic  *classic.State
+	restored bool // what was kept of it
 
 	first, last *groupAppend // in flight
 	free        *groupAppend
@@ -87,7 +92,7 @@ func (b *Shard) coordinator(number uint32) *coordinator {
 	if code != OK {
 		violated("the internal topic of groups stays")
 	}
-	c := &coordinator{b: b, number: number, part: p}
+	c := &coordinator{b: b, number: number, part: p, classic: classic.New(b.node.opts.Classic)}
 	c.timer.Owner = c
 	c.load.c = c
 	c.snapshots = groupfile.NewSnapshots(b.loop, &b.node.opts, b.node.id, number, cutLog{p.Partition, b.store})
@@ -126,6 +131,7 @@ func (c *coordinator) admit(r *Group) {
 func (c *coordinator) serve() {
 	c.stage, c.image = coordinatorServes, c.b.Image()
 	c.state.Begin(c.b.loop.Now())
+	c.occupy()
 	c.more = true
 	for !c.queue.empty() {
 		c.carryOut(c.queue.pop().msg.body.(*Group))
@@ -144,10 +150,9 @@ func (c *coordinator) carryOut(r *Group) {
 		c.commit = group.Commit{Group: r.Name, Member: r.Member, Generation: r.Generation, Entries: r.Entries}
 		r.Outcome = s.Commit(now, c.wall(), &c.commit)
 		c.commit = group.Commit{}
-	case GroupPlace:
-		c.commit = group.Commit{Group: r.Name, Anywhere: true, Entries: r.Entries}
-		r.Outcome = s.Commit(now, c.wall(), &c.commit)
-		c.commit = group.Commit{}
+	case GroupClassic:
+		c.callClassic(r)
+		return
 	case GroupReset:
 		r.Outcome = s.Reset(now, c.wall(), r.Name, r.Entries)
 	case GroupOffsets:
@@ -261,6 +266,9 @@ func (c *coordinator) answerLater(r *Group) {
 
 // turn does what does not hang on an event, and returns whether there was any.
 func (c *coordinator) turn() int {
+	if c.b.node.quiesced.Load() {
+		c.closeClassic()
+	}
 	if c.load.step() {
 		return 1
 	}
@@ -289,7 +297,11 @@ func (c *coordinator) turn() int {
 			n = 1
 		}
 	}
-	if next := now + int64(c.interval()); !c.timer.Armed() || c.timer.When() > next {
+	next := now + int64(c.interval())
+	if due := c.turnClassic(); due >= 0 {
+		next = max(now, min(next, due))
+	}
+	if !c.timer.Armed() || c.timer.When() > next {
 		c.b.loop.Arm(&c.timer, next) // sooner than it was, if members have come
 	}
 	return n
@@ -476,17 +488,8 @@ func (c *coordinator) wait(why error) {
 func (c *coordinator) fail(why error) {
 	c.snapshots.Abandon()
 	c.stage, c.why = coordinatorUnusable, why
+	c.closeClassic()
 	for !c.queue.empty() {
 		c.admit(c.queue.pop().msg.body.(*Group))
 	}
-}
-
-// list adds the groups of this partition, and reports whether the next one is asked.
-func (c *coordinator) list(r *Group) bool {
-	r.Listed = c.state.List(r.Listed)
-	if r.number++; r.number >= c.b.Image().ByID(GroupsTopic).Partitions {
-		return false
-	}
-	c.b.forwardGroup(r)
-	return true
 }

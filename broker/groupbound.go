@@ -42,12 +42,13 @@ func (r *Group) letGo() {
 // describe fills in the description of a group, unless it would be longer than any
 // answer can be.
 func (c *coordinator) describe(r *Group, now int64) {
-	n := c.state.DescribedSize(r.Name)
+	n := c.state.DescribedSize(r.Name) + 2*c.classic.DescribedSize(string(r.Name))
 	if n > maxGroupAnswers {
 		r.Outcome = group.Limit
 		return
 	}
 	r.Description, r.Outcome = c.state.Describe(now, r.Name)
+	c.describeClassic(r, now)
 	r.hold(n)
 }
 

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine"
 )
@@ -43,9 +44,9 @@ const (
 	GroupDescribe
 	// GroupList lists all groups.
 	GroupList
-	// GroupPlace commits Entries for nobody, wherever they lie: below what is committed,
-	// too.
-	GroupPlace
+	// GroupClassic carries out Call, of which Group, ID and Owner are filled in. A commit
+	// that may be made commits Entries, wherever they lie: below what is committed, too.
+	GroupClassic
 )
 
 // Group is a request about one consumer group, or for the list of all. The caller owns
@@ -65,6 +66,8 @@ type Group struct {
 	Entries []group.Entry
 	// Join is of GroupJoin.
 	Join group.Join
+	// Call is of GroupClassic; its code says more than Outcome where that is OK.
+	Call classic.Call
 	// Instance is of GroupAssign.
 	Instance string
 	// Wait is how long the answer to a heartbeat may be held back, in nanoseconds, at
@@ -84,8 +87,13 @@ type Group struct {
 	Grants []group.Grant
 	// Description is of GroupDescribe, and of GroupOffsets without Entries.
 	Description group.Description
+	// Classic are the members of the described group that came by Call, if it has such;
+	// they are in Description, too.
+	Classic classic.Description
 	// Listed are all groups, in no order; of GroupList.
 	Listed []group.Summary
+	// ListedClassic are those of them whose members came by Call.
+	ListedClassic []classic.Summary
 
 	groupState
 }
@@ -110,6 +118,7 @@ type groupState struct {
 // Group asks for something about a group. r.Owner hears of the outcome once.
 func (b *Shard) Group(r *Group) {
 	r.Code, r.Outcome, r.Message, r.Grants, r.Listed = OK, group.OK, "", r.Grants[:0], r.Listed[:0]
+	r.Classic, r.ListedClassic = classic.Description{}, nil
 	r.origin, r.member = b, nil
 	b.inFlight++
 	if b.node.quiesced.Load() {
@@ -126,9 +135,7 @@ func (b *Shard) Group(r *Group) {
 		r.wait.msg.body = r
 		b.makeGroups()
 	default:
-		if r.Kind != GroupList {
-			r.Outcome = group.Unknown
-		}
+		r.nobody()
 		b.groupDone(r)
 	}
 }
@@ -136,10 +143,23 @@ func (b *Shard) Group(r *Group) {
 // makes reports whether the request can make a group.
 func (r *Group) makes() bool {
 	switch r.Kind {
-	case GroupCommit, GroupJoin, GroupAssign, GroupReset, GroupPlace:
+	case GroupCommit, GroupJoin, GroupAssign, GroupReset:
 		return true
+	case GroupClassic:
+		return r.Call.Kind == classic.Join || r.Call.Kind == classic.Commit && r.Call.Generation < 0
 	}
 	return false
+}
+
+// nobody answers a request where there has never been a group.
+func (r *Group) nobody() {
+	switch r.Kind {
+	case GroupList:
+	case GroupClassic:
+		r.Call.Nobody()
+	default:
+		r.Outcome = group.Unknown
+	}
 }
 
 // routeGroup sends a request on its way: to the shards that own its partitions, which
@@ -209,6 +229,16 @@ func (b *Shard) checkOffsets(r *Group) {
 			e.Code, e.Next = group.Raised, start
 		}
 	}
+}
+
+// list adds the groups of this partition, and reports whether the next one is asked.
+func (c *coordinator) list(r *Group) bool {
+	r.Listed, r.ListedClassic = c.state.List(r.Listed), c.classic.List(r.ListedClassic)
+	if r.number++; r.number >= c.b.Image().ByID(GroupsTopic).Partitions {
+		return false
+	}
+	c.b.forwardGroup(r)
+	return true
 }
 
 // answerGroup sends a request back to the shard that was asked.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
@@ -84,6 +85,9 @@ type Node struct {
 	// Groups bounds what the groups of each of those partitions may take; its Record is
 	// set by MaxBatch.
 	Groups group.Limits
+	// Classic bounds the members that divide the work of their group among themselves, for
+	// each of those partitions. Its Delay is 250 ms by default; a negative one is none.
+	Classic classic.Limits
 	// RetentionPause is the time between two looks at what has become too old or too
 	// large. 1 ms to 1 h, default 2 s.
 	RetentionPause time.Duration
@@ -136,6 +140,9 @@ func (o Node) WithDefaults() Node {
 	}
 	if o.GroupLogBytes == 0 {
 		o.GroupLogBytes = 8 << 20
+	}
+	if o.Classic.Delay == 0 {
+		o.Classic.Delay = 250 * time.Millisecond
 	}
 	if o.GroupPartitions == 0 {
 		o.GroupPartitions = 16
