@@ -20,6 +20,12 @@ const (
 	keyOffsetCommit   = 8
 	keyOffsetFetch    = 9
 	keyCoordinator    = 10
+	keyJoinGroup      = 11
+	keyHeartbeat      = 12
+	keyLeaveGroup     = 13
+	keySyncGroup      = 14
+	keyDescribeGroups = 15
+	keyListGroups     = 16
 	keyAPIVersions    = 18
 	keyCreateTopics   = 19
 	keyDeleteTopics   = 20
@@ -27,7 +33,9 @@ const (
 	keyInitProducerID = 22
 	keyDescribeConfig = 32
 	keyAlterConfigs   = 33
+	keyDeleteGroups   = 42
 	keyIncremental    = 44
+	keyOffsetDelete   = 47
 	keyCluster        = 60
 
 	maxKey = keyCluster
@@ -44,9 +52,15 @@ var table = [...]API{
 	{keyFetch, "Fetch", 4, 12, 12, "no fetch sessions: every answer has session id 0; an answer is cut at what may be pinned for one connection, at most 2 MiB and always one whole batch"},
 	{keyListOffsets, "ListOffsets", 1, 6, 6, "no offset of the largest timestamp, which version 7 has"},
 	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; no leader epochs; topics are created when topic.auto_create is on and the client allows it"},
-	{keyOffsetCommit, "OffsetCommit", 2, 8, 8, "of consumers that are no members of their group; how long offsets are kept is the broker's setting alone"},
+	{keyOffsetCommit, "OffsetCommit", 2, 8, 8, "how long offsets are kept is the broker's setting alone; an offset may lie behind the end of the log"},
 	{keyOffsetFetch, "OffsetFetch", 1, 8, 6, ""},
 	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only"},
+	{keyJoinGroup, "JoinGroup", 0, 9, 6, "INCONSISTENT_GROUP_PROTOCOL from a group that has members of mqd's own protocol"},
+	{keyHeartbeat, "Heartbeat", 0, 4, 4, ""},
+	{keyLeaveGroup, "LeaveGroup", 0, 5, 4, ""},
+	{keySyncGroup, "SyncGroup", 0, 5, 4, ""},
+	{keyDescribeGroups, "DescribeGroups", 0, 5, 5, "a group with members of mqd's own protocol has the protocol type mqd"},
+	{keyListGroups, "ListGroups", 0, 4, 3, "as DescribeGroups; one without members has no protocol type"},
 	{keyAPIVersions, "ApiVersions", 0, 4, 3, ""},
 	{keyCreateTopics, "CreateTopics", 0, 7, 5, "a replication factor of 1 or -1"},
 	{keyDeleteTopics, "DeleteTopics", 0, 6, 4, ""},
@@ -54,7 +68,9 @@ var table = [...]API{
 	{keyInitProducerID, "InitProducerId", 0, 4, 2, "a fresh producer id with epoch 0 each time; a transactional id is answered with UNSUPPORTED_VERSION"},
 	{keyDescribeConfig, "DescribeConfigs", 0, 4, 4, "of topics and of the broker"},
 	{keyAlterConfigs, "AlterConfigs", 0, 2, 2, "of topics; a value that is in force anyway is not made the topic's own"},
+	{keyDeleteGroups, "DeleteGroups", 0, 2, 2, ""},
 	{keyIncremental, "IncrementalAlterConfigs", 0, 1, 1, "as AlterConfigs"},
+	{keyOffsetDelete, "OffsetDelete", 0, 0, never, "GROUP_SUBSCRIBED_TO_TOPIC for every topic as long as the group has members that are Kafka clients"},
 	{keyCluster, "DescribeCluster", 0, 1, 0, ""},
 }
 

@@ -15,6 +15,7 @@ const (
 	ProducerInits
 	CoordinatorRequests
 	GroupOffsets
+	GroupCalls
 	AdminRequests
 	Refusals
 	Failures
@@ -42,7 +43,8 @@ var CounterTable = [numCounters]CounterInfo{
 	{ProducerInits, "kafka_init_producer_id_requests_total", "InitProducerId requests of Kafka clients"},
 	{CoordinatorRequests, "kafka_find_coordinator_requests_total", "FindCoordinator requests of Kafka clients"},
 	{GroupOffsets, "kafka_group_offsets_requests_total", "OffsetCommit and OffsetFetch requests of Kafka clients"},
-	{AdminRequests, "kafka_admin_requests_total", "requests of Kafka clients about topics, their configurations and the cluster"},
+	{GroupCalls, "kafka_group_member_requests_total", "JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests of Kafka clients"},
+	{AdminRequests, "kafka_admin_requests_total", "requests of Kafka clients about topics, their configurations, groups and the cluster"},
 	{Refusals, "kafka_refusals_total", "connections of Kafka clients that were closed because of what they sent"},
 	{Failures, "kafka_failures_total", "partitions of Kafka clients' requests that were answered with an error"},
 	{Pauses, "kafka_pauses_total", "times that a Kafka client's connection had its bound of requests or bytes in flight"},

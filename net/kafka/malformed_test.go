@@ -54,6 +54,23 @@ func samples() map[string][]byte {
 				t := kmsg.NewOffsetCommitRequestTopic()
 				t.Topic, t.Partitions = "events", []kmsg.OffsetCommitRequestTopicPartition{{Metadata: kmsg.StringPtr("m")}}
 				q.Group, q.Generation, q.Topics = "crew", -1, append(q.Topics, t)
+			case *kmsg.JoinGroupRequest:
+				q.Group, q.MemberID, q.SessionTimeoutMillis, q.ProtocolType = "crew", "nobody", 9000, "consumer"
+				q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte("m")}}
+			case *kmsg.SyncGroupRequest:
+				q.Group, q.MemberID, q.GroupAssignment = "crew", "nobody", []kmsg.SyncGroupRequestGroupAssignment{{MemberID: "a", MemberAssignment: []byte("m")}}
+			case *kmsg.HeartbeatRequest:
+				q.Group, q.MemberID = "crew", "nobody"
+			case *kmsg.LeaveGroupRequest:
+				q.Group, q.MemberID, q.Members = "crew", "nobody", []kmsg.LeaveGroupRequestMember{{MemberID: "a"}}
+			case *kmsg.DescribeGroupsRequest:
+				q.Groups = []string{"crew", "night"}
+			case *kmsg.ListGroupsRequest:
+				q.StatesFilter = []string{"Stable"}
+			case *kmsg.DeleteGroupsRequest:
+				q.Groups = []string{"night"}
+			case *kmsg.OffsetDeleteRequest:
+				q.Group, q.Topics = "night", []kmsg.OffsetDeleteRequestTopic{{Topic: "events", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{}}}}
 			case *kmsg.OffsetFetchRequest:
 				q.Group, q.Topics = "crew", []kmsg.OffsetFetchRequestTopic{{Topic: "events", Partitions: []int32{0, 1}}}
 				q.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "crew"}, {Group: "night"}}

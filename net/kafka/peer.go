@@ -119,6 +119,9 @@ func (p *peer) request(h *header, f *conn.Frame) {
 	case keyCoordinator:
 		s.count.add(CoordinatorRequests)
 		p.group(h)
+	case keyJoinGroup, keyHeartbeat, keyLeaveGroup, keySyncGroup:
+		s.count.add(GroupCalls)
+		p.group(h)
 	case keyOffsetCommit, keyOffsetFetch:
 		s.count.add(GroupOffsets)
 		p.group(h)
@@ -151,6 +154,8 @@ func (p *peer) admin(h *header) {
 		p.incrementalAlterConfigs(h)
 	case keyCluster:
 		p.describeCluster(h)
+	default:
+		p.group(h)
 	}
 }
 

@@ -100,7 +100,7 @@ var codeTable = []codeInfo{
 	{CodeOffsetBeyondEnd, "OffsetBeyondEnd", false, false, "the offset is behind the end of the partition's log; nothing was committed"},
 	{CodeOffsetRaised, "OffsetRaised", false, false, "the offset was below the start of the partition's log, which was committed instead; this is no failure"},
 	{CodeGroupActive, "GroupActive", false, false, "the group has members, or the partition an owner, which forbids it"},
-	{CodeGroupWrongMode, "GroupWrongMode", false, false, "the group divides its partitions in another way"},
+	{CodeGroupWrongMode, "GroupWrongMode", false, false, "the group divides its partitions in another way, or its members are Kafka clients"},
 	{CodeGroupLimit, "GroupLimit", false, false, "a limit on groups, members or offsets is reached"},
 	{CodeInvalidGroup, "InvalidGroup", false, false, "a name or a number in the request about a group is out of range"},
 }

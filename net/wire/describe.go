@@ -167,8 +167,8 @@ func DecodeGroupDescribeResponse(b []byte) (GroupDescribeResponse, error) {
 
 func (c *cursor) groupMode() GroupMode {
 	m := GroupMode(c.u8())
-	if m > GroupManual {
-		c.fail("mode", int64(m), int64(GroupManual))
+	if m > GroupKafka {
+		c.fail("mode", int64(m), int64(GroupKafka))
 	}
 	return m
 }

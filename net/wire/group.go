@@ -22,6 +22,9 @@ const (
 	GroupAuto GroupMode = 1
 	// GroupManual gives them to instances by a table.
 	GroupManual GroupMode = 2
+	// GroupKafka is that of a group whose members are Kafka clients, which divide the
+	// partitions among themselves. It is for answers.
+	GroupKafka GroupMode = 3
 )
 
 // PartitionRef names a partition.

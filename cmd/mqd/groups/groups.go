@@ -106,7 +106,7 @@ func (v *verbs) groupNames(_ *cobra.Command, args []string, _ string) ([]string,
 }
 
 // modeNames are the modes as people read them.
-var modeNames = map[wire.GroupMode]string{wire.GroupNone: "none", wire.GroupAuto: "auto", wire.GroupManual: "manual"}
+var modeNames = map[wire.GroupMode]string{wire.GroupNone: "none", wire.GroupAuto: "auto", wire.GroupManual: "manual", wire.GroupKafka: "kafka"}
 
 // listed is a group of a list in JSON.
 type listed struct {

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -9,8 +10,9 @@ import (
 // OffsetCommit, key 8, versions 2 to 8.
 //
 // It is answered when the offsets are durable. A consumer that is no member, generation
-// -1, may commit while the group has no members. How long an offset is kept is the
-// broker's setting, whatever versions 2 to 4 ask for.
+// -1, may commit while the group has no members. Members may while others join, and not
+// between that and the leader's assignment. How long an offset is kept is the broker's
+// setting, whatever versions 2 to 4 ask for.
 //
 //	v5  no time to keep the offsets for
 //	v6  leader epoch of the record read last
@@ -34,13 +36,15 @@ func (d *Door) offsetCommit(q *Request) error {
 	c.a.SetVersion(q.Version)
 	c.b.Owner, c.b.Name = c, []byte(r.Group)
 	c.fill(&r)
+	name, ok := instance(r.InstanceID)
 	switch {
-	case r.Generation >= 0 || r.MemberID != "":
-		c.refuse(codeUnknownMember)
+	case !ok:
+		c.refuse(codeInvalidRequest)
 	case len(c.at) == 0:
 		c.answer()
 	default:
-		c.b.Kind = broker.GroupPlace
+		c.b.Kind = broker.GroupClassic
+		c.b.Call = classic.Call{Kind: classic.Commit, Member: r.MemberID, Instance: name, Generation: r.Generation}
 		d.Broker.Group(&c.b)
 	}
 	return nil
@@ -92,7 +96,7 @@ func (c *commitRequest) refuse(code int16) {
 
 // GroupDone notes the outcomes.
 func (c *commitRequest) GroupDone(r *broker.Group) {
-	if code := outcome(r); code != codeNone {
+	if code := callCode(r); code != codeNone {
 		c.refuse(code)
 		return
 	}

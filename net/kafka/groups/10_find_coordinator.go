@@ -15,6 +15,7 @@ const coordinatorOfGroup = 0
 
 func (d *Door) findCoordinator(q *Request) error {
 	var r kmsg.FindCoordinatorRequest
+	asked := len(q.Body)
 	if err := q.decode(&r); err != nil {
 		return err
 	}
@@ -33,6 +34,6 @@ func (d *Door) findCoordinator(q *Request) error {
 		c.Key, c.ErrorCode, c.ErrorMessage, c.NodeID, c.Host, c.Port = key, code, a.ErrorMessage, id, host, port
 		a.Coordinators = append(a.Coordinators, c)
 	}
-	q.Peer.Answer(len(r.CoordinatorKeys)*(estimate+len(host)+len(message))+len(q.Body), failures, func() kmsg.Response { return a })
+	q.Peer.Answer((1+len(r.CoordinatorKeys))*(estimate+len(host)+len(message))+asked, failures, func() kmsg.Response { return a })
 	return nil
 }

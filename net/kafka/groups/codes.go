@@ -7,17 +7,26 @@ import (
 
 // Kafka's error codes, those that are answered here.
 const (
-	codeNone              = 0
-	codeUnknown           = -1
-	codeUnknownTopic      = 3
-	codeMetadataTooLarge  = 12
-	codeLoading           = 14
-	codeNotAvailable      = 15
-	codeNotCoordinator    = 16
-	codeIllegalGeneration = 22
-	codeInvalidGroup      = 24
-	codeUnknownMember     = 25
-	codeInvalidRequest    = 42
+	codeNone                 = 0
+	codeUnknown              = -1
+	codeUnknownTopic         = 3
+	codeMetadataTooLarge     = 12
+	codeLoading              = 14
+	codeNotAvailable         = 15
+	codeNotCoordinator       = 16
+	codeIllegalGeneration    = 22
+	codeInconsistentProtocol = 23
+	codeInvalidGroup         = 24
+	codeUnknownMember        = 25
+	codeInvalidSession       = 26
+	codeRebalancing          = 27
+	codeInvalidRequest       = 42
+	codeNonEmptyGroup        = 68
+	codeGroupNotFound        = 69
+	codeMemberIDRequired     = 79
+	codeGroupFull            = 81
+	codeFencedInstance       = 82
+	codeSubscribed           = 86
 )
 
 // failed is the code of a request that the broker did not carry out, codeNone of one that

@@ -24,8 +24,7 @@ type Door struct {
 // Request is a request whose header has been read.
 type Request struct {
 	Key, Version int16
-	// Body is what follows the header. It stays as it is for as long as anything of the
-	// request is kept.
+	// Body is what follows the header. The door may keep it as long as the request.
 	Body []byte
 	// Client is the id that the client gives itself, Host its address.
 	Client, Host string
@@ -46,6 +45,14 @@ var handlers = map[int16]func(d *Door, q *Request) error{
 	keyOffsetCommit:    (*Door).offsetCommit,
 	keyOffsetFetch:     (*Door).offsetFetch,
 	keyFindCoordinator: (*Door).findCoordinator,
+	keyJoinGroup:       (*Door).joinGroup,
+	keyHeartbeat:       (*Door).heartbeat,
+	keyLeaveGroup:      (*Door).leaveGroup,
+	keySyncGroup:       (*Door).syncGroup,
+	keyDescribeGroups:  (*Door).describeGroups,
+	keyListGroups:      (*Door).listGroups,
+	keyDeleteGroups:    (*Door).deleteGroups,
+	keyOffsetDelete:    (*Door).offsetDelete,
 }
 
 // The keys.
@@ -53,6 +60,14 @@ const (
 	keyOffsetCommit    = 8
 	keyOffsetFetch     = 9
 	keyFindCoordinator = 10
+	keyJoinGroup       = 11
+	keyHeartbeat       = 12
+	keyLeaveGroup      = 13
+	keySyncGroup       = 14
+	keyDescribeGroups  = 15
+	keyListGroups      = 16
+	keyDeleteGroups    = 42
+	keyOffsetDelete    = 47
 )
 
 // Has reports whether requests of a key are answered here.
@@ -62,10 +77,13 @@ func Has(key int16) bool { return handlers[key] != nil }
 // has no answer.
 func (d *Door) Take(q *Request) error { return handlers[q.Key](d, q) }
 
-// decode reads the body through kmsg, which checks that arrays could fit.
+// decode reads the body through kmsg, which checks that arrays could fit. The request lets
+// go of it: one that waits for other members shall not keep what it has not said.
 func (q *Request) decode(into kmsg.Request) error {
+	b := q.Body
+	q.Body = nil
 	into.SetVersion(q.Version)
-	return into.ReadFrom(q.Body)
+	return into.ReadFrom(b)
 }
 
 // By so many bytes a partition, a group or a topic of an answer is estimated, without

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -21,6 +22,14 @@ func (o *oracle) Image() *catalog.Image { return o.image }
 
 func (o *oracle) Group(r *broker.Group) {
 	r.Code, r.Outcome = o.code, o.outcome
+	r.Call.Code = classic.Code(o.outcome)
+	r.Call.Members, r.Call.Data = []classic.Said{{Member: "a", Instance: "b", Data: []byte("c")}}, []byte("d")
+	r.Classic = classic.Description{Stage: classic.Stable, Type: "consumer", Members: []classic.MemberInfo{{ID: "a", Instance: "b", Client: "c", Host: "d", Said: []byte("e"), Assigned: []byte("f")}}}
+	r.Listed = []group.Summary{{Name: "crew", Members: 1}, {Name: "night", Mode: group.ModeClassic, Members: 2}}
+	r.ListedClassic = []classic.Summary{{Name: "night", Type: "consumer", Stage: classic.Stable}}
+	for i := range r.Call.Leaving {
+		r.Call.Leaving[i].Code = r.Call.Code
+	}
 	for i := range r.Entries {
 		r.Entries[i].Code, r.Entries[i].Committed = o.outcome, int64(i)
 	}
@@ -51,9 +60,10 @@ func (a *asker) Each(n int, ask func(int, func()), done func()) {
 }
 
 // served are the highest versions of what is served.
-var served = map[int16]int16{keyOffsetCommit: 8, keyOffsetFetch: 8, keyFindCoordinator: 4}
+var served = map[int16]int16{keyOffsetCommit: 8, keyOffsetFetch: 8, keyFindCoordinator: 4, keyJoinGroup: 9, keyHeartbeat: 4, keyLeaveGroup: 5, keySyncGroup: 5,
+	keyDescribeGroups: 5, keyListGroups: 4, keyDeleteGroups: 2, keyOffsetDelete: 0}
 
-// samples fills what an empty request leaves out.
+// sample fills what an empty request leaves out.
 func sample(key int16) kmsg.Request {
 	q := kmsg.RequestForKey(key)
 	switch q := q.(type) {
@@ -65,6 +75,24 @@ func sample(key int16) kmsg.Request {
 	case *kmsg.OffsetFetchRequest:
 		q.Group, q.Topics = "crew", []kmsg.OffsetFetchRequestTopic{{Topic: "events", Partitions: []int32{0, 1}}}
 		q.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "crew"}, {Group: "night", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "x", Partitions: []int32{-1}}}}}
+	case *kmsg.JoinGroupRequest:
+		q.Group, q.SessionTimeoutMillis, q.ProtocolType, q.InstanceID = "crew", 9000, "consumer", kmsg.StringPtr("one")
+		q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte("m")}}
+	case *kmsg.SyncGroupRequest:
+		q.Group, q.MemberID, q.GroupAssignment = "crew", "a", []kmsg.SyncGroupRequestGroupAssignment{{MemberID: "a", MemberAssignment: []byte("m")}}
+		q.ProtocolType, q.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
+	case *kmsg.HeartbeatRequest:
+		q.Group, q.MemberID = "crew", "a"
+	case *kmsg.DescribeGroupsRequest:
+		q.Groups = []string{"crew", "night"}
+	case *kmsg.ListGroupsRequest:
+		q.StatesFilter = []string{"stable"}
+	case *kmsg.DeleteGroupsRequest:
+		q.Groups = []string{"crew", "night"}
+	case *kmsg.OffsetDeleteRequest:
+		q.Group, q.Topics = "crew", []kmsg.OffsetDeleteRequestTopic{{Topic: "events", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{}}}}
+	case *kmsg.LeaveGroupRequest:
+		q.Group, q.MemberID, q.Members = "crew", "a", []kmsg.LeaveGroupRequestMember{{MemberID: "a"}, {InstanceID: kmsg.StringPtr("one")}}
 	case *kmsg.FindCoordinatorRequest:
 		q.CoordinatorKey, q.CoordinatorKeys = "crew", []string{"crew", "night"}
 	}
@@ -137,6 +165,18 @@ func compare(t *testing.T, q kmsg.Request, a kmsg.Response) {
 		}
 	case *kmsg.OffsetFetchRequest:
 		if got := a.(*kmsg.OffsetFetchResponse); len(got.Topics) != len(q.Topics) && got.ErrorCode == 0 || len(got.Groups) != len(q.Groups) {
+			t.Fatalf("asked %+v, answered %+v", q, got)
+		}
+	case *kmsg.DescribeGroupsRequest:
+		if got := a.(*kmsg.DescribeGroupsResponse); len(got.Groups) != len(q.Groups) {
+			t.Fatalf("asked %+v, answered %+v", q, got)
+		}
+	case *kmsg.DeleteGroupsRequest:
+		if got := a.(*kmsg.DeleteGroupsResponse); len(got.Groups) != len(q.Groups) {
+			t.Fatalf("asked %+v, answered %+v", q, got)
+		}
+	case *kmsg.LeaveGroupRequest:
+		if got := a.(*kmsg.LeaveGroupResponse); len(got.Members) != len(q.Members) {
 			t.Fatalf("asked %+v, answered %+v", q, got)
 		}
 	case *kmsg.FindCoordinatorRequest:
