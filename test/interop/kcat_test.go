@@ -58,3 +58,31 @@ func TestKcatReadsWhatItHasSentWithEveryCodec(t *testing.T) {
 		t.Errorf("an idempotent producer: %q", out)
 	}
 }
+
+// kcat -G is a member of a group by librdkafka, which needs the lowest versions of
+// everything about groups to be advertised.
+func TestKcatIsAMemberOfAGroup(t *testing.T) {
+	if _, err := exec.LookPath("kcat"); err != nil {
+		t.Skipf("kcat is not installed: %v", err)
+	}
+	b := start(t)
+	ctx := within(t)
+	b.mqd("shift", 2)
+	read := func(n int) []string {
+		out := kcat(t, ctx, b, "", "-G", "night", "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000", "-q", "-c", strconv.Itoa(n), "shift")
+		return strings.Fields(out)
+	}
+	kcat(t, ctx, b, "a\nb\nc\n", "-P", "-t", "shift", "-p", "0")
+	if got := read(3); strings.Join(got, " ") != "a b c" {
+		t.Errorf("a member has read %q", got)
+	}
+	b.kill()
+	b.launch()
+	if got := committed(t, ctx, b.kgo(), "night", "shift"); got[0] != 3 {
+		t.Errorf("committed are %v, expected 3 of partition 0", got)
+	}
+	kcat(t, ctx, b, "d\n", "-P", "-t", "shift", "-p", "0")
+	if got := read(1); strings.Join(got, " ") != "d" {
+		t.Errorf("the next member has read %q", got)
+	}
+}
