@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -178,6 +179,29 @@ func TestAClaimWithoutABatchIsNobodysConcern(t *testing.T) {
 	mustFlush(t, p)
 	wantValues(t, b, "sent", "open")
 	wantNothingHeld(t, p)
+}
+
+// An answer, or the end of a linger, finds a batch in which there is nothing but a claim.
+func TestABatchOfAnOpenClaimAloneDoesNotGo(t *testing.T) {
+	b, p, g := held(t)
+	open := claim(t, p, nil, "open")
+	g.open()
+	eventually(t, "the batch before is answered", func() bool { return p.c.Stats().RecordsAcked == 1 })
+	open.Commit()
+	mustFlush(t, p)
+	wantValues(t, b, "0", "open")
+	wantNothingHeld(t, p)
+	lingering(t, func(t *testing.T, b *fakeBroker, p *Producer) {
+		open := claim(t, p, nil, "open")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		start := time.Now()
+		ticket := open.Commit() // its batch has waited for long enough
+		if _, err := ticket.Wait(t.Context()); err != nil || time.Since(start) != 0 {
+			t.Fatalf("%v after %v", err, time.Since(start))
+		}
+		wantValues(t, b, "open")
+	})
 }
 
 func TestAClaimAfterItsEndIsNothing(t *testing.T) {

@@ -41,7 +41,7 @@ func wantCounts(t *testing.T, b *fakeBroker, want ...int) {
 
 func TestALingeringBatchWaitsForCompanyAndNoLonger(t *testing.T) {
 	lingering(t, func(t *testing.T, b *fakeBroker, p *Producer) {
-		for range 3 { // the timer of one batch does not serve the next one early
+		for range 3 {
 			before := len(b.counts("alerts", 0))
 			mustAppend(t, p, 1)
 			time.Sleep(6 * time.Millisecond)
@@ -58,6 +58,27 @@ func TestALingeringBatchWaitsForCompanyAndNoLonger(t *testing.T) {
 			}
 		}
 		wantCounts(t, b, 3, 3, 3)
+	})
+}
+
+// The timer that was set for a batch which went early does not end the time of the next one.
+func TestALingerIsThatOfItsOwnBatch(t *testing.T) {
+	lingering(t, func(t *testing.T, b *fakeBroker, p *Producer) {
+		mustAppend(t, p, 1)
+		time.Sleep(4 * time.Millisecond)
+		if err := p.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		last := mustAppend(t, p, 2)
+		for _, d := range []time.Duration{6 * time.Millisecond, 4*time.Millisecond - 1} {
+			time.Sleep(d)
+			synctest.Wait()
+			if last.Done() {
+				t.Fatal("the batch went before its time")
+			}
+		}
+		time.Sleep(1)
+		wantCounts(t, b, 1, 2)
 	})
 }
 
