@@ -16,6 +16,8 @@
 // The rig must be able to fail: other tests break the broker or the disk and expect
 // objections.
 //
+// Another test has the images taken while a broker compacts a topic.
+//
 // make powercut makes 100 images; make test a few. A failure prints the seed, which
 // chooses everything but the scheduling:
 //

@@ -258,7 +258,7 @@ func write(addr string, topics []*expected, rng *rand.Rand, take func() (gone bo
 			e := event{partition: chosen, m: history.Message{Stream: x.streams[chosen], Producer: id, Seq: to.next[id]}}
 			to.next[id]++
 			to.sent(e.m)
-			ticket, err := p.Append(ctx, client.Record{Value: history.Append(nil, e.m, size)})
+			ticket, err := p.Append(ctx, client.Record{Key: x.key(e.m), Value: history.Append(nil, e.m, size)})
 			if err != nil {
 				return err
 			}

@@ -22,6 +22,22 @@ type load struct {
 	running sync.WaitGroup
 }
 
+// written is a topic that a load writes to.
+type written struct {
+	class      history.Class
+	partitions int
+	segment    string
+	pause      time.Duration
+	window     int
+}
+
+var mixed = []written{
+	{history.Flushed, 4, "16KiB", 500 * time.Microsecond, 1},
+	{history.Flushed, 3, "128KiB", 50 * time.Microsecond, 500},
+	{history.Written, 3, "64KiB", 200 * time.Microsecond, 200},
+	{history.Memory, 3, "64KiB", 200 * time.Microsecond, 200},
+}
+
 // startLoad begins to create topics and to write. Segments are small, so that they
 // roll all the time.
 func startLoad(addr string, rng *rand.Rand, maxSize int) (*load, error) {
@@ -34,18 +50,7 @@ func startLoad(addr string, rng *rand.Rand, maxSize int) (*load, error) {
 	l := &load{client: c, rng: rng, maxSize: maxSize}
 	run, stop := context.WithCancel(context.Background())
 	l.stop = stop
-	for _, s := range []struct {
-		class      history.Class
-		partitions int
-		segment    string
-		pause      time.Duration
-		window     int
-	}{
-		{history.Flushed, 4, "16KiB", 500 * time.Microsecond, 1},
-		{history.Flushed, 3, "128KiB", 50 * time.Microsecond, 500},
-		{history.Written, 3, "64KiB", 200 * time.Microsecond, 200},
-		{history.Memory, 3, "64KiB", 200 * time.Microsecond, 200},
-	} {
+	for _, s := range mixed {
 		configs := map[string]string{"segment.bytes": s.segment, "index.interval.bytes": "512"}
 		index, tp, err := l.create(ctx, s.class, s.partitions, configs)
 		if err == nil {
@@ -75,7 +80,7 @@ func (l *load) end() error {
 
 // create creates a topic.
 func (l *load) create(ctx context.Context, class history.Class, partitions int, configs map[string]string) (int, *topic, error) {
-	index, tp := l.newTopic(fmt.Sprintf("%v-%d", class, l.mark()), class, partitions)
+	index, tp := l.newTopic(fmt.Sprintf("%v-%d", class, l.mark()), class, partitions, configs["cleanup.policy"] != "")
 	_, err := l.client.Admin().CreateTopic(ctx, client.TopicSpec{
 		Name: tp.name, Partitions: partitions, Class: classes[class], Configs: configs,
 	})
@@ -185,7 +190,7 @@ func (l *load) startWriter(ctx context.Context, index int, tp *topic, pause time
 			next[chosen]++
 			value = history.Append(value[:0], e.m, l.size(rng))
 			l.note(e)
-			ticket, err := p.Append(ctx, client.Record{Value: value})
+			ticket, err := p.Append(ctx, client.Record{Key: tp.key(e.m), Value: value})
 			if err != nil {
 				l.failed(ctx, err)
 				return

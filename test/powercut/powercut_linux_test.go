@@ -99,16 +99,8 @@ func (m *machine) run(rng *rand.Rand, n, maxSize int) (cuts []cut, l *load, err 
 	if err := m.launch("--shards", shards(rng)); err != nil {
 		return nil, nil, err
 	}
-	take := func(before func() int) {
-		untilUnflushed(d, rng)
-		c := cut{before: before()}
-		c.mode = fusedisk.Mode(rng.IntN(int(fusedisk.Modes)))
-		c.Image = d.Cut(c.mode, rng)
-		c.after = before()
-		cuts = append(cuts, c)
-	}
 	rest(context.Background(), upTo(rng, m.start))
-	take(func() int { return 0 })
+	cuts = append(cuts, take(d, rng, func() int { return 0 }))
 	addr, err := m.ready()
 	if err != nil {
 		return nil, nil, err
@@ -119,9 +111,19 @@ func (m *machine) run(rng *rand.Rand, n, maxSize int) (cuts []cut, l *load, err 
 	}
 	for len(cuts) < n {
 		rest(context.Background(), 20*time.Millisecond+upTo(rng, 200*time.Millisecond))
-		take(l.mark)
+		cuts = append(cuts, take(d, rng, l.mark))
 	}
 	return cuts, l, errors.Join(m.kill(), l.end())
+}
+
+// take takes an image of the disk.
+func take(d *fusedisk.Disk, rng *rand.Rand, mark func() int) cut {
+	untilUnflushed(d, rng)
+	c := cut{before: mark()}
+	c.mode = fusedisk.Mode(rng.IntN(int(fusedisk.Modes)))
+	c.Image = d.Cut(c.mode, rng)
+	c.after = mark()
+	return c
 }
 
 // mountOptions are those of the filesystem: ext4 may leave its own log alone for long, so

@@ -17,6 +17,23 @@ type topic struct {
 	name    string
 	class   history.Class
 	streams []uint32 // by partition
+	keyed   bool     // it is compacted
+}
+
+// meaning gives the messages of a compacted topic few keys, and some none.
+func (tp *topic) meaning(m history.Message) history.Meaning {
+	if !tp.keyed {
+		return history.Meaning{}
+	}
+	return history.Meaning{Key: (m.Seq*2654435761 ^ m.Producer) >> 8 % 50}
+}
+
+// key is that of a message, nil for none.
+func (tp *topic) key(m history.Message) []byte {
+	if k := tp.meaning(m).Key; k > 0 {
+		return []byte{byte(k)}
+	}
+	return nil
 }
 
 // happening is what a client did or heard.
@@ -79,10 +96,10 @@ func (r *record) mark() int {
 }
 
 // newTopic notes that a topic is asked for.
-func (r *record) newTopic(name string, class history.Class, partitions int) (int, *topic) {
+func (r *record) newTopic(name string, class history.Class, partitions int, keyed bool) (int, *topic) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tp := &topic{name: name, class: class}
+	tp := &topic{name: name, class: class, keyed: keyed}
 	for range partitions {
 		r.streams++
 		tp.streams = append(tp.streams, r.streams)
@@ -173,8 +190,13 @@ func newExpected(tp *topic) *expected {
 	}
 	x := &expected{topic: tp}
 	for _, s := range tp.streams {
+		h := history.New(s, class)
+		if tp.keyed {
+			h.Keyed(tp.meaning)
+			h.MayCompact(0, 0)
+		}
 		x.parts = append(x.parts, &part{
-			Partition: history.New(s, class), open: map[history.Message]bool{}, next: map[uint32]uint32{},
+			Partition: h, open: map[history.Message]bool{}, next: map[uint32]uint32{},
 		})
 	}
 	return x
