@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mqd-broker/mqd/admin/flight"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/node"
 )
@@ -295,4 +296,16 @@ func TestSettingsAreToldAsTheyAreNow(t *testing.T) {
 		t.Errorf("the process is %d, told was %d", os.Getpid(), st.PID)
 	}
 	newRig(t).mustSay(PathSettings, 200)
+}
+
+func TestATraceIsServedWhileARecorderRuns(t *testing.T) {
+	newRig(t).mustSay(PathTrace, 404, "the flight recorder is off", "--trace-record")
+	rec, err := flight.Start(flight.Options{Bytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(o *Options) { o.Recorder = rec })
+	r.mustSay(PathTrace, 200, " trace\x00")
+	rec.Stop()
+	r.mustSay(PathTrace, 503, "disabled")
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/mqd-broker/mqd/admin/flight"
 	"github.com/mqd-broker/mqd/node"
 )
 
@@ -43,6 +44,8 @@ type Options struct {
 	Service *node.Service
 	// Settings is the configuration as it is now, for people; nil serves none.
 	Settings func() []byte
+	// Recorder is the flight recorder, nil for none.
+	Recorder *flight.Recorder
 	// Log gets what an operator should hear of.
 	Log *slog.Logger
 }
@@ -94,6 +97,7 @@ const (
 	PathStages        = "/v1/stages"
 	PathGroups        = "/v1/groups"
 	PathSettings      = "/v1/settings"
+	PathTrace         = "/v1/trace"
 	PathReopen        = "/v1/reopen"
 	PathProfiles      = "/debug/pprof/"
 )
@@ -112,6 +116,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+PathStages, s.asking(s.stages))
 	mux.HandleFunc("GET "+PathGroups, s.asking(s.groups))
 	mux.HandleFunc("GET "+PathSettings, s.settings)
+	mux.HandleFunc("GET "+PathTrace, s.trace)
 	mux.HandleFunc("POST "+PathReopen, s.reopen)
 	if s.opts.Profiles {
 		mux.HandleFunc(PathProfiles, endless(pprof.Index))
@@ -162,11 +167,27 @@ func (s *Server) settings(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// trace serves a snapshot of the flight recorder.
+func (s *Server) trace(w http.ResponseWriter, _ *http.Request) {
+	if s.opts.Recorder == nil {
+		http.Error(w, "the flight recorder is off: trace.record (--trace-record) is false", http.StatusNotFound)
+		return
+	}
+	snapshot, err := s.opts.Recorder.Snapshot()
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, oneLine(err), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(snapshot) // whoever has gone reads no error either
+}
+
 // index lists what there is.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "mqd %s\n\n", s.opts.Version)
-	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups, PathSettings} {
+	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups, PathSettings, PathTrace} {
 		fmt.Fprintln(w, path)
 	}
 	fmt.Fprintf(w, "%s (POST)\n", PathReopen)

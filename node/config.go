@@ -88,6 +88,8 @@ type Config struct {
 	Idle shard.IdleMode
 	// Spin is how long an idle shard polls before it sleeps.
 	Spin time.Duration
+	// LongTurn is the length of a turn of a loop that LongTurns tells of; 0 for none.
+	LongTurn time.Duration
 	// Slots is the number of hash slots of a new data directory. Default 64.
 	Slots int
 	// JournalBytes is the size of each shard's journal. Default: the smallest
@@ -247,6 +249,7 @@ func (c *Config) validate() error {
 		{"compaction pause in milliseconds", c.CompactionPause.Milliseconds(), 0, time.Hour.Milliseconds()},
 		{"memory for keys in bytes", c.CompactionKeys, compaction.MinKeyBytes, math.MaxInt32},
 		{"spin in nanoseconds", int64(c.Spin), 0, math.MaxInt64},
+		{"long turn in nanoseconds", int64(c.LongTurn), 0, math.MaxInt64},
 	} {
 		if v.value < v.low || v.value > v.high {
 			return fmt.Errorf("%s: %d, expected %d to %d", v.name, v.value, v.low, v.high)

@@ -148,6 +148,19 @@ func (n *Node) Figures(ctx context.Context) *Figures {
 	return f
 }
 
+// LongTurns counts the turns of all loops that were longer than Config.LongTurn, and
+// tells the longest of the newest ones of each shard.
+func (n *Node) LongTurns() (count uint64, shard int, took time.Duration) {
+	for i, s := range n.shards {
+		stats := s.loop.Stats()
+		count += stats.LongTurns.Load()
+		if t := time.Duration(stats.LongTurn.Load()); t > took {
+			shard, took = i, t
+		}
+	}
+	return count, shard, took
+}
+
 // Silence is how long ago each shard's loop began its newest turn. Loops without work do
 // so four times a second.
 func (n *Node) Silence() []time.Duration {

@@ -127,7 +127,7 @@ func (s *member) open() error {
 	}
 	s.drv, s.clock = drv, drv.Clock()
 	s.loop = shard.New(drv, shard.Options{
-		ID: s.id, Idle: cfg.Idle, Spin: cfg.Spin,
+		ID: s.id, Idle: cfg.Idle, Spin: cfg.Spin, Long: cfg.LongTurn,
 		Sleep: s.n.mesh.Port(s.id).Sleep(), Thread: s.n.platform.Thread(s.id),
 	})
 	s.loop.SetWorker(s)

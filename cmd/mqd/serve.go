@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/admin"
+	"github.com/mqd-broker/mqd/admin/flight"
 	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
@@ -100,6 +101,7 @@ type broker struct {
 	served  bool          // a node has come up and was not told to stop before
 
 	settings atomic.Pointer[[]byte] // what the front tells of them
+	recorder *flight.Recorder       // nil for none
 }
 
 func (b *broker) run(ctx context.Context, errs io.Writer) error {
@@ -281,7 +283,7 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 	c := b.cfg
 	return node.Config{
 		Dir: c.DataDir, Listen: c.Listen, KafkaListen: c.KafkaListen, KafkaAdvertise: c.KafkaAdvertise, KafkaIdleTimeout: c.KafkaIdleTimeout,
-		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin,
+		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin, LongTurn: c.TraceTurn,
 		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
 		MaxConnections: c.MaxConnections, MaxConnectionsPerAddress: c.MaxConnectionsPerAddress, AcceptRate: c.AcceptRate,
 		IdleTimeout: c.IdleTimeout, RecvBuffers: c.RecvBuffers,

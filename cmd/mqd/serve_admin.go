@@ -7,14 +7,19 @@ import (
 	"syscall"
 
 	"github.com/mqd-broker/mqd/admin"
+	"github.com/mqd-broker/mqd/admin/flight"
 	"github.com/mqd-broker/mqd/cmd/mqd/bundler"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 )
 
 // openAdmin opens the HTTP front for operators, before the node starts: a recovery that
 // takes its time can be watched. Somebody who has never heard of the front shall be able
-// to run two brokers, so that the default address is given up when it is taken.
+// to run two brokers, so that the default address is given up when it is taken. The flight
+// recorder begins with it, also where there is no front.
 func (b *broker) openAdmin() error {
+	if err := b.startRecorder(); err != nil {
+		return err
+	}
 	addr := b.cfg.AdminListen
 	if addr == "" {
 		return nil
@@ -22,7 +27,7 @@ func (b *broker) openAdmin() error {
 	b.tellSettings()
 	s, err := admin.Listen(admin.Options{
 		Listen: addr, Profiles: b.cfg.AdminProfiles, Version: version, Service: b.service, Log: b.log,
-		Settings: func() []byte { return *b.settings.Load() },
+		Recorder: b.recorder, Settings: func() []byte { return *b.settings.Load() },
 	})
 	taken := errors.Is(err, syscall.EADDRINUSE)
 	switch {
@@ -43,6 +48,37 @@ func (b *broker) openAdmin() error {
 	return &trouble{fmt.Sprintf("not listening on %s (--admin-listen): %v", addr, err), err}
 }
 
+// startRecorder begins to record what the runtime does, if that is wanted.
+func (b *broker) startRecorder() (err error) {
+	c := b.cfg
+	if !c.TraceRecord {
+		return nil
+	}
+	b.recorder, err = flight.Start(flight.Options{
+		Window: c.TraceWindow, Bytes: c.TraceSize, Dir: c.TraceDir, Files: c.TraceFiles, Turns: b.turns, Log: b.log,
+	})
+	if err != nil {
+		return &trouble{fmt.Sprintf("no traces can be written to %s (--trace-dir): %v", c.TraceDir, err), err}
+	}
+	return nil
+}
+
+// turns are what the flight recorder hears of the loops.
+func (b *broker) turns() (t flight.Turns) {
+	n := b.service.Condition().Node
+	if n == nil {
+		return t
+	}
+	t.Of = n
+	t.Long, t.Shard, t.Took = n.LongTurns()
+	for shard, silence := range n.Silence() {
+		if silence > t.Silent {
+			t.Silent, t.SilentShard = silence, shard
+		}
+	}
+	return t
+}
+
 // tellSettings has the front tell the settings that are in force, without secrets.
 func (b *broker) tellSettings() {
 	var text bytes.Buffer
@@ -54,6 +90,9 @@ func (b *broker) tellSettings() {
 }
 
 func (b *broker) closeAdmin() {
+	if b.recorder != nil {
+		b.recorder.Stop()
+	}
 	if b.admin != nil {
 		_ = b.admin.Close() // the process ends
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,8 @@ type Options struct {
 	Spin time.Duration
 	// Stall is the length of a turn that is counted as a stall.
 	Stall time.Duration
+	// Long is the length of a turn that is told of; 0 for none.
+	Long time.Duration
 	// Sleep is the shard's sleep handshake with its peers, from its port of
 	// the mesh; nil for a loop without peers.
 	Sleep *ringbuf.Sleep
@@ -106,6 +109,10 @@ type Stats struct {
 	Sleeps atomic.Uint64
 	// Stalls counts turns longer than Options.Stall.
 	Stalls atomic.Uint64
+	// LongTurns counts turns longer than Options.Long, LongTurn is how many nanoseconds
+	// the newest of them took.
+	LongTurns atomic.Uint64
+	LongTurn  atomic.Int64
 	// LongestTurn is the longest turn so far, in nanoseconds, without sleep.
 	LongestTurn atomic.Int64
 	// BusyNanos is the time spent in turns that did work.
@@ -121,6 +128,9 @@ func New(drv aio.Driver, opts Options) *Loop {
 	}
 	if opts.Stall == 0 {
 		opts.Stall = DefaultStall
+	}
+	if opts.Long == 0 {
+		opts.Long = math.MaxInt64
 	}
 	if opts.Sleep == nil {
 		opts.Sleep = new(ringbuf.Sleep)
@@ -222,6 +232,10 @@ func (l *Loop) account(start int64, work int) {
 	}
 	if took > int64(l.opts.Stall) {
 		l.stats.Stalls.Store(l.stats.Stalls.Load() + 1)
+	}
+	if took > int64(l.opts.Long) {
+		l.stats.LongTurn.Store(took)
+		l.stats.LongTurns.Store(l.stats.LongTurns.Load() + 1)
 	}
 }
 

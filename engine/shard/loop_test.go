@@ -189,6 +189,7 @@ func TestAnIdleLoopSleeps(t *testing.T) {
 func TestALongTurnCountsAsAStall(t *testing.T) {
 	w := sim.New(sim.Options{Seed: 7, Mode: sim.RealTime})
 	l := realLoop(t, 0, w)
+	l.opts.Long = DefaultStall
 	ran := make(chan struct{})
 	if err := l.Post(TaskFunc(func(l *Loop) {
 		for start := w.Now(); w.Now()-start < int64(2*DefaultStall); {
@@ -206,6 +207,9 @@ func TestALongTurnCountsAsAStall(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-again
+	}
+	if n, took := l.Stats().LongTurns.Load(), l.Stats().LongTurn.Load(); n == 0 || took <= int64(DefaultStall) {
+		t.Errorf("%d turns above the limit, the newest of %d ns", n, took)
 	}
 	if l.Stats().LongestTurn.Load() < int64(2*DefaultStall) {
 		t.Fatalf("longest turn %v", time.Duration(l.Stats().LongestTurn.Load()))

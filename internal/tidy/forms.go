@@ -15,7 +15,7 @@ var Repanics = []string{}
 // MayGo are the directories whose code may start goroutines. Nowhere is it one
 // per connection or request.
 var MayGo = []string{
-	"admin", "bench/...", "client/...", "cmd/...", "node", "tuning", "test/...",
+	"admin/...", "bench/...", "client/...", "cmd/...", "node", "tuning", "test/...",
 	"engine/shard",                                                                   // the loops
 	"uring", "engine/aio/portable", "engine/aio/aiotest", "engine/aio/sim/helper.go", // helpers
 }

@@ -54,7 +54,7 @@ func unbundle(t *testing.T, file string) string {
 func TestABundleHasWhatAReportNeeds(t *testing.T) {
 	admin, dir := withoutPort(t), t.TempDir()
 	out := filepath.Join(t.TempDir(), "b.tar.gz")
-	b := serve(t, dir, "--admin-listen", admin, "--admin-pprof")
+	b := serve(t, dir, "--admin-listen", admin, "--admin-pprof", "--trace-record")
 	b.must("", "topic", "create", "orders")
 	b.must("nobody else shall read this\n", "produce", "orders")
 	args := []string{"debug", "bundle", "--admin", admin, "--between", "0s", "--log", "-", "--out"}
@@ -74,6 +74,7 @@ func TestABundleHasWhatAReportNeeds(t *testing.T) {
 	wants(t, read("broker/settings.yaml"), "flag --admin-pprof", dir)
 	wants(t, read("broker/goroutines.txt"), "goroutine 1 ")
 	wants(t, read("data.txt"), "journals/journal-0", "checkpoints/")
+	wants(t, read("broker/go.trace"), "go 1.", " trace")
 	wants(t, read("log-1.txt"), `"msg":"serving"`)
 	wants(t, read("version.json"), "v0.0.0-test")
 	var m struct {

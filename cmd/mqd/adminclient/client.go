@@ -26,6 +26,8 @@ const (
 	defaultTimeout = 10 * time.Second
 	// maxAnswer bounds what is read of an answer.
 	maxAnswer = 16 << 20
+	// mostTrace bounds a trace: the largest trace.size allows no more.
+	mostTrace = 1 << 30
 )
 
 // broker is the admin HTTP of a broker, as the flags say.
@@ -180,6 +182,16 @@ func (b *broker) status(ctx context.Context) (*admin.Status, error) {
 		return nil, fmt.Errorf("what listens at %s is no admin HTTP of mqd: its state is not to be read; name another with --admin or %s", b.addr, settings.AdminVar)
 	}
 	return &st, nil
+}
+
+// trace asks for a snapshot of the flight recorder.
+func (b *broker) trace(ctx context.Context) ([]byte, error) {
+	b.most = mostTrace
+	status, answer, err := b.call(ctx, http.MethodGet, admin.PathTrace, http.StatusOK, http.StatusNotFound, http.StatusServiceUnavailable)
+	if err == nil && status != http.StatusOK {
+		err = errors.New(strings.TrimSpace(string(answer)))
+	}
+	return answer, err
 }
 
 // reopen orders the logs to be opened again.

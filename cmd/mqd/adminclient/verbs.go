@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -40,7 +41,7 @@ func New(form func(cmd *cobra.Command, forms ...string) func() string) *cobra.Co
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&b.addr, "admin", defaultAddr, "`address` of the broker's admin HTTP, host:port ("+settings.AdminVar+")")
 	b.given = func() bool { return flags.Changed("admin") }
-	cmd.AddCommand(newStatus(b, form), newReopen(b))
+	cmd.AddCommand(newStatus(b, form), newReopen(b), newTrace(b))
 	return cmd
 }
 
@@ -107,6 +108,46 @@ this command ends before.`,
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "longest wait for the recovery")
+	return cmd
+}
+
+func newTrace(b *broker) *cobra.Command {
+	var out string
+	timeout := time.Minute
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Write down what Go's scheduler has done in the last seconds",
+		Long: `Have a broker whose flight recorder is on (--trace-record) hand over the execution trace
+of its newest seconds: which goroutine and thread ran when and where, what it waited for,
+and what the garbage collector did. It is for whoever looks for the cause of a pause, and
+is read with "go tool trace FILE" by a Go of the version that mqd version names, or a newer
+one.
+
+By itself a broker writes such files to --trace-dir, when a turn of a loop was too long.`,
+		Example: `  mqd admin trace
+  mqd admin trace --out pause.trace`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b.timeout = timeout
+			if out == "" {
+				out = time.Now().UTC().Format("mqd-20060102T150405Z.trace")
+			}
+			trace, err := b.trace(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(out); err == nil {
+				return fmt.Errorf("%s exists; name another file with --out", out)
+			}
+			if err := os.WriteFile(out, trace, 0o600); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s; look at it with: go tool trace %s\n", out, quantity.Bytes(int64(len(trace))), out)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write, a new one; by default mqd-TIME.trace in this directory")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "longest wait for the trace")
 	return cmd
 }
 

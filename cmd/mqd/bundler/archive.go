@@ -16,8 +16,8 @@ const (
 	// mostText, mostFile and mostAll bound a file in which secrets have to be looked for,
 	// any file, and all of a bundle before it is compressed, in bytes.
 	mostText = 1 << 20
-	mostFile = 8 << 20
-	mostAll  = 48 << 20
+	mostFile = 16 << 20
+	mostAll  = 64 << 20
 	// form is the manifest's.
 	form = "mqd-bundle/1"
 	// manifestName is the file that lists the others.

@@ -46,6 +46,7 @@ func others(seconds int) []question {
 		{name: "goroutines.txt", what: "what every goroutine does", path: admin.PathProfiles + "goroutine?debug=2", kind: source},
 		{name: "heap.pb.gz", what: "profile of the heap", path: admin.PathProfiles + "heap", kind: binary},
 	}
+	all = append(all, question{name: "go.trace", what: "the newest seconds of Go's scheduler, for go tool trace", path: admin.PathTrace, kind: binary})
 	if seconds > 0 {
 		all = append(all, question{name: "cpu.pb.gz", what: fmt.Sprintf("profile of the CPU over %d s", seconds),
 			path: fmt.Sprintf("%sprofile?seconds=%d", admin.PathProfiles, seconds), kind: binary, extra: time.Duration(seconds) * time.Second})

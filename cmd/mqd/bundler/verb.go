@@ -65,7 +65,8 @@ func newBundle(n Needs) *cobra.Command {
 		Short: "Put what a report of trouble needs into one file",
 		Long: `Put what a report of trouble needs into one file, a tar.gz: version, settings, what mqd
 check says and the files of the kernel that it has read, state, health and metrics of the
-broker twice, profiles if the broker serves them (--admin-pprof), the names and sizes of
+broker twice, profiles if the broker serves them (--admin-pprof), its flight recorder's trace
+(--trace-record), the names and sizes of
 the files in the data directory, and the end of logs that are given with --log.
 
 It works on the broker's machine, whether the broker runs or not. What cannot be had is
@@ -74,7 +75,7 @@ user or as root, who may read the data directory.
 
 Message contents are not in it, and what looks like a secret is hidden; names of topics,
 groups, clients and files are in it, and so is what the logs say. Look through it before
-you send it. It has at most 48 MiB, before it is compressed.`,
+you send it. It has at most 64 MiB, before it is compressed.`,
 		Example: `  mqd debug bundle --log /var/log/mqd.log
   journalctl -u mqd -n 5000 | mqd debug bundle --log - --config /etc/mqd/mqd.yaml
   mqd debug bundle --cpu 10s --out trouble.tar.gz`,

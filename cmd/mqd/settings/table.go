@@ -46,6 +46,11 @@ type Options struct {
 	ShutdownTimeout                                      time.Duration
 	AdminListen                                          string // "": nowhere
 	AdminProfiles                                        bool
+	TraceRecord                                          bool
+	TraceWindow, TraceTurn                               time.Duration
+	TraceSize                                            int64
+	TraceDir                                             string // "": nowhere
+	TraceFiles                                           int
 	LogFormat                                            string
 	LogLevel                                             string
 }
@@ -139,7 +144,7 @@ const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 
 // table is the table; values are stored into o.
 func table(o *Options) []Setting {
-	return slices.Concat(netSettings(o), shardSettings(o), behindSettings(o))
+	return slices.Concat(netSettings(o), shardSettings(o), behindSettings(o), watchingSettings(o))
 }
 
 // netSettings are where the data is, and who may connect.
@@ -205,7 +210,7 @@ func shardSettings(o *Options) []Setting {
 	}
 }
 
-// behindSettings are of what goes on behind, of orders and of the log.
+// behindSettings are of what goes on behind, and of the end.
 func behindSettings(o *Options) []Setting {
 	return []Setting{
 		{Name: "producer.max", Flag: "producer-max", Default: "65536", value: countValue{to: &o.ProducerMax, min: 1, max: producers.MostMax},
@@ -239,11 +244,29 @@ func behindSettings(o *Options) []Setting {
 
 		{Name: "shutdown.timeout", Flag: "shutdown-timeout", Default: "30s", value: durationValue{&o.ShutdownTimeout, 100 * time.Millisecond, time.Hour},
 			Help: "longest orderly end; after it the broker stops at once, and the next start recovers"},
+	}
+}
 
+// watchingSettings are of whoever looks after a broker, and of the log.
+func watchingSettings(o *Options) []Setting {
+	return []Setting{
 		{Name: AdminListen, Flag: "admin-listen", Default: "127.0.0.1:9644", value: textValue{to: &o.AdminListen, empty: true},
 			Help: "address of health, metrics and orders over HTTP, host:port; port 0 takes a free one, empty is none; the default is given up if it is taken"},
 		{Name: "admin.pprof", Flag: "admin-pprof", Default: "false", value: switchValue{&o.AdminProfiles},
 			Help: "serve profiles of the process there, at /debug/pprof"},
+
+		{Name: "trace.record", Flag: "trace-record", Default: "false", value: switchValue{&o.TraceRecord},
+			Help: "keep the newest of Go's execution trace in memory, for mqd admin trace"},
+		{Name: "trace.window", Flag: "trace-window", Default: "10s", value: durationValue{&o.TraceWindow, time.Second, 5 * time.Minute},
+			Help: "how much time is kept of it, as far as it fits into trace.size"},
+		{Name: "trace.size", Flag: "trace-size", Default: "8MiB", value: sizeValue{to: &o.TraceSize, min: mib, max: 256 * mib},
+			Help: "memory for it, about; a snapshot has up to four times that"},
+		{Name: "trace.dir", Flag: "trace-dir", Default: Off, value: textValue{to: &o.TraceDir, word: Off},
+			Help: "directory for a snapshot, once a minute at most, when a turn of a shard's loop was longer than trace.turn; off is none"},
+		{Name: "trace.turn", Flag: "trace-turn", Default: "20ms", value: durationValue{&o.TraceTurn, 100 * time.Microsecond, 10 * time.Second},
+			Help: "the length of a turn of a shard's loop that is too long"},
+		{Name: "trace.files", Flag: "trace-files", Default: "8", value: countValue{to: &o.TraceFiles, min: 1, max: 1000},
+			Help: "snapshots that stay in trace.dir, the newest"},
 
 		{Name: "log.format", Flag: "log-format", Default: LogText, value: wordValue{&o.LogFormat, []string{LogText, LogJSON}},
 			Help: "form of the log on standard error"},

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestATurnThatIsTooLongLeavesATrace(t *testing.T) {
+	admin, traces := withoutPort(t), filepath.Join(t.TempDir(), "traces")
+	b := serve(t, t.TempDir(), "--admin-listen", admin, "--trace-record", "--trace-dir", traces, "--trace-turn", "100us", "--cache-size", "64MiB")
+	b.must("", "topic", "create", "large", "--durability", "memory")
+	// To check and copy so much at once takes longer than that.
+	large := strings.Repeat("x", 1_000_000) + "\n"
+	b.must(strings.Repeat(large, 4), "produce", "large")
+	if !b.log.wait("a turn was too long") {
+		t.Fatal("the broker has ended")
+	}
+	files, err := filepath.Glob(filepath.Join(traces, "mqd-*-shard*.trace"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q, %v", files, err)
+	}
+	out := filepath.Join(t.TempDir(), "now.trace")
+	if r := run(t, "", "admin", "trace", "--admin", admin, "--out", out); r.status != 0 || !strings.Contains(r.out, "go tool trace "+out) {
+		t.Errorf("status %d: %s%s", r.status, r.out, r.errs)
+	}
+	for _, file := range append(files, out) {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text[:min(len(text), 16)]), " trace\x00") || len(text) < 1000 {
+			t.Errorf("%s: %d bytes, %v", file, len(text), err)
+		}
+	}
+	wants(t, oneLine(t, run(t, "", "admin", "trace", "--admin", admin, "--out", out)), out+" exists", "--out")
+	b.stop()
+
+	b = serve(t, t.TempDir(), "--admin-listen", admin)
+	wants(t, oneLine(t, run(t, "", "admin", "trace", "--admin", admin, "--out", out+"2")), "the flight recorder is off", "--trace-record")
+	wants(t, refused(t, "--data-dir", t.TempDir(), "--admin-listen=", "--trace-record", "--trace-dir", out), "no traces can be written to "+out, "--trace-dir")
+}
