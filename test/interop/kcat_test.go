@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,8 +50,10 @@ func TestKcatReadsWhatItHasSentWithEveryCodec(t *testing.T) {
 		if out := kcat(t, ctx, b, "", "-Q", "-t", topic+":0:-1"); !strings.Contains(out, "offset 500") {
 			t.Errorf("%s: the end is at %s", codec, out)
 		}
-		if r := poll(t, ctx, b.kgo(kgo.ConsumeTopics(topic)), 1)[0]; int(r.Attrs.CompressionType()) != i {
-			t.Errorf("%s: the batch is stored with codec %d", codec, r.Attrs.CompressionType())
+		// A batch that compression does not make smaller is sent without; the first one may
+		// have a single line.
+		if all := poll(t, ctx, b.kgo(kgo.ConsumeTopics(topic)), 500); !slices.ContainsFunc(all, func(r *kgo.Record) bool { return int(r.Attrs.CompressionType()) == i }) {
+			t.Errorf("%s: no batch is stored so; the first one with codec %d", codec, all[0].Attrs.CompressionType())
 		}
 	}
 	kcat(t, ctx, b, "once\n", "-P", "-t", "kcat-once", "-X", "enable.idempotence=true")
