@@ -18,6 +18,10 @@ type Hooks struct {
 	// for the batch does, and before the batch's tickets are done: what it has
 	// counted is complete by then. So it must not wait for records itself.
 	OnSend func(SendInfo)
+	// OnThrottle follows a refusal for the moment, as [ErrThrottled] is, to a producer with
+	// [WithIdempotence], which sends nothing to that partition for a while then. Other
+	// producers see the refusal as the end of the batch.
+	OnThrottle func(ThrottleInfo)
 	// OnFetch follows every answer to a fetch.
 	OnFetch func(FetchInfo)
 }
@@ -34,6 +38,14 @@ type SendInfo struct {
 	Class      Class         // the class that the batch has reached
 	AppendTime time.Time     // by the broker's clock; zero with an error
 	Err        error
+}
+
+// ThrottleInfo is a pause of a producer.
+type ThrottleInfo struct {
+	Topic     string
+	Partition int32
+	Pause     time.Duration // before the batches are sent again
+	Err       error         // what the broker has said
 }
 
 // FetchInfo is one answer to a fetch.

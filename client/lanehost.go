@@ -43,6 +43,13 @@ func (h *laneHost) Tell(b *lane.Batch) {
 	hook(info)
 }
 
+// Paused calls the hook.
+func (h *laneHost) Paused(partition int32, d time.Duration, why wire.Code) {
+	if hook := h.c.cfg.hooks.OnThrottle; hook != nil {
+		hook(ThrottleInfo{Topic: h.topic.name, Partition: partition, Pause: d, Err: codeError("produce", h.topic.name, partition, why, "")})
+	}
+}
+
 // Ended counts a batch that has come to its end.
 func (h *laneHost) Ended(b *lane.Batch) {
 	n, err := &h.c.counters, b.Outcome().Err

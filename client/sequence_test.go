@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -123,4 +125,41 @@ func TestAnIdempotentProducerThatGivesUpSaysWhatIsUnknown(t *testing.T) {
 	if _, err = queued.Wait(testContext(t)); !errors.Is(err, ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatalf("what was never sent: %v", err)
 	}
+}
+
+func TestAThrottledProducerTellsOfItsPauses(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	refusals := 3
+	b.judge = func(*batch.Header, []string) wire.Code {
+		if refusals > 0 {
+			refusals--
+			return wire.CodeBackpressure
+		}
+		return wire.CodeNone
+	}
+	var mu sync.Mutex
+	var told []ThrottleInfo
+	c := dialFake(t, b, WithHooks(Hooks{OnThrottle: func(i ThrottleInfo) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, i)
+	}}))
+	p := openProducer(t, c, "alerts", WithIdempotence())
+	if _, err := p.Send(testContext(t), value("a")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three pauses are told", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told) == 3
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for _, i := range told {
+		if i.Topic != "alerts" || i.Partition != 0 || i.Pause <= 0 || i.Pause > time.Second || !errors.Is(i.Err, ErrThrottled) {
+			t.Errorf("%+v", i)
+		}
+	}
+	wantValues(t, b, "a")
 }

@@ -280,12 +280,15 @@ func (ln *Lane) refuse(b *Batch, err error) {
 	ln.unsent = append(ln.unsent, b)
 }
 
-// unlock unlocks the lane and ends what was refused under the lock: a hook may call
-// the producer, so it is not called with the lock held.
+// unlock unlocks the lane, tells of a pause and ends what was refused under the lock: a hook
+// may call the producer, so it is not called with the lock held.
 func (ln *Lane) unlock() {
-	unsent := ln.unsent
-	ln.unsent = nil
+	unsent, pause, why := ln.unsent, ln.seq.pause, ln.seq.why
+	ln.unsent, ln.seq.pause = nil, 0
 	ln.mu.Unlock()
+	if pause > 0 {
+		ln.p.Host.Paused(ln.partition, pause, why)
+	}
 	for _, b := range unsent {
 		ln.p.Host.Tell(b)
 		ln.mu.Lock()

@@ -37,13 +37,15 @@ type sequence struct {
 	on      bool
 	id      int64
 	epoch   int16
-	next    int32    // number of the next record
-	flight  []*Batch // handed to a link and not answered for good, in order
-	busy    int      // answers and completions of writes that are to come
-	again   bool     // the flight has to be sent again when there are none
-	attempt int      // refusals one after another
-	resting bool     // before the next attempt
-	ended   bool     // nothing is sent again any more
+	next    int32         // number of the next record
+	flight  []*Batch      // handed to a link and not answered for good, in order
+	busy    int           // answers and completions of writes that are to come
+	again   bool          // the flight has to be sent again when there are none
+	attempt int           // refusals one after another
+	why     wire.Code     // of the last one
+	pause   time.Duration // that has begun and was not told yet
+	resting bool          // before the next attempt
+	ended   bool          // nothing is sent again any more
 }
 
 // place is where a batch stands among those of its producer.
@@ -115,6 +117,7 @@ func (ln *Lane) answered(cur *link.Link, b *Batch, code wire.Code) bool {
 		s.again = true
 		if code.Retriable() {
 			s.attempt++
+			s.why = code
 		}
 	default:
 		s.attempt = 0
@@ -176,8 +179,8 @@ func (ln *Lane) resend() *link.Link {
 		return nil
 	}
 	if s.attempt > 0 {
-		s.resting = true
-		time.AfterFunc(link.Backoff(resendMin, resendMax, s.attempt-1), ln.rested)
+		s.resting, s.pause = true, link.Backoff(resendMin, resendMax, s.attempt-1)
+		time.AfterFunc(s.pause, ln.rested)
 		return nil
 	}
 	if ln.next != nil {

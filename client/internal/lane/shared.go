@@ -19,6 +19,9 @@ type Host interface {
 	// Tell has a batch with its outcome. Nobody has been woken for it yet, so whoever
 	// waited for it finds Tell's work done. No lock is held.
 	Tell(b *Batch)
+	// Paused hears of a pause before batches are sent again that the broker has refused for
+	// the moment. No lock is held.
+	Paused(partition int32, d time.Duration, why wire.Code)
 	// Ended counts a batch that has come to its end. The lane's lock is held.
 	Ended(b *Batch)
 	// Refused makes an error of the broker's answer.
