@@ -265,3 +265,27 @@ func TestEveryRowSaysWhy(t *testing.T) {
 		seen[a.ID] = true
 	}
 }
+
+func TestABriefSaysWhatIsOffOnce(t *testing.T) {
+	m := fixture.Build(t, fixture.Metal())
+	r := check(m, tuning.Metal)
+	b := r.Brief()
+	governors := 0
+	for _, o := range b.Off {
+		if o.Level == tuning.OK || o.Name == "" || o.Why == "" {
+			t.Errorf("%+v", o)
+		}
+		if strings.HasPrefix(o.Name, "cpu.governor") {
+			governors++
+		}
+	}
+	if governors != 1 || b.Counts[tuning.Warning] != r.Counts[tuning.Warning] || b.Profile != tuning.Metal {
+		t.Errorf("%+v", b)
+	}
+	if text := b.String(); !strings.HasPrefix(text, tuning.Summary(r)+": ") || !strings.Contains(text, "cpu.governor (64 times) is ") || strings.Contains(text, "\n") {
+		t.Errorf("in a line: %s", text)
+	}
+	if text := (&tuning.Brief{Counts: map[tuning.Level]int{tuning.OK: 3}}).String(); text != "3 ok, 0 notes, 0 warnings, 0 critical" {
+		t.Errorf("of a machine that is as it should be: %s", text)
+	}
+}

@@ -68,8 +68,54 @@ func WriteTable(w io.Writer, r *Report, all bool) error {
 }
 
 // Summary is a report in a few words.
-func Summary(r *Report) string {
-	return fmt.Sprintf("%d ok, %d notes, %d warnings, %d critical", r.Counts[OK], r.Counts[Note], r.Counts[Warning], r.Counts[Critical])
+func Summary(r *Report) string { return summary(r.Counts) }
+
+func summary(counts map[Level]int) string {
+	return fmt.Sprintf("%d ok, %d notes, %d warnings, %d critical", counts[OK], counts[Note], counts[Warning], counts[Critical])
+}
+
+// Brief is a report in short, to stand beside figures of the machine.
+type Brief struct {
+	Profile Profile       `json:"profile"`
+	Counts  map[Level]int `json:"counts"`
+	// Off is what is not as it should be. What is the same at several places is there
+	// once.
+	Off []Off `json:"off"`
+}
+
+// Off is a finding that is not as wanted.
+type Off struct {
+	Name  string `json:"name"`
+	Level Level  `json:"level"`
+	Found string `json:"found"`
+	Want  string `json:"want"`
+	Why   string `json:"why"`
+}
+
+// Brief is the report in short.
+func (r *Report) Brief() *Brief {
+	b := &Brief{Profile: r.Profile, Counts: r.Counts, Off: []Off{}}
+	for _, g := range grouped(r.Findings) {
+		if f := g.first; f.Level != OK {
+			b.Off = append(b.Off, Off{g.name(), f.Level, f.Found, f.Want, f.Why})
+		}
+	}
+	return b
+}
+
+// String is a line: the counts, and what costs latency or safety.
+func (b *Brief) String() string {
+	text := summary(b.Counts)
+	var bad []string
+	for _, o := range b.Off {
+		if o.Level != Note {
+			bad = append(bad, o.Name+" is "+o.Found)
+		}
+	}
+	if len(bad) > 0 {
+		text += ": " + strings.Join(bad, ", ")
+	}
+	return text
 }
 
 // group are findings that are equal but for their place, as of 64 CPUs.
@@ -104,17 +150,7 @@ func grouped(all []Finding) []group {
 // bar.
 func WriteNagios(w io.Writer, r *Report) error {
 	state := map[Level]string{OK: "OK", Note: "OK", Warning: "WARNING", Critical: "CRITICAL"}[r.Worst()]
-	var bad []string
-	for _, g := range grouped(r.Findings) {
-		if l := g.first.Level; l == Critical || l == Warning {
-			bad = append(bad, fmt.Sprintf("%s is %s", g.name(), g.first.Found))
-		}
-	}
-	text := Summary(r)
-	if len(bad) > 0 {
-		text += ": " + strings.Join(bad, ", ")
-	}
-	_, err := fmt.Fprintf(w, "MQD HOST %s - %s | ok=%d note=%d warning=%d critical=%d\n", state, strings.ReplaceAll(text, "|", "/"),
+	_, err := fmt.Fprintf(w, "MQD HOST %s - %s | ok=%d note=%d warning=%d critical=%d\n", state, strings.ReplaceAll(r.Brief().String(), "|", "/"),
 		r.Counts[OK], r.Counts[Note], r.Counts[Warning], r.Counts[Critical])
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/tuning"
 )
 
 // Version is the form of result.json. It changes when a reader of the old one
@@ -39,8 +40,11 @@ type Document struct {
 	Started time.Time `json:"started"`
 	// Colocated says that broker and clients ran on one machine, and took CPU from
 	// each other.
-	Colocated bool              `json:"colocated"`
-	Host      machine.Host      `json:"host"`
+	Colocated bool         `json:"colocated"`
+	Host      machine.Host `json:"host"`
+	// Check is what mqd check says of the machine that the clients ran on, nil where it
+	// cannot be told.
+	Check     *tuning.Brief     `json:"check,omitempty"`
 	Jitter    bench.Jitter      `json:"jitter"`
 	Placement machine.Placement `json:"placement"`
 	Floors    Floors            `json:"floors"`

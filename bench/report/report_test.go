@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,6 +23,9 @@ import (
 	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/tuning"
+	"github.com/mqd-broker/mqd/tuning/fixture"
+	"github.com/mqd-broker/mqd/tuning/topology"
 )
 
 // simPlatform measures on a simulated machine in real time.
@@ -64,8 +68,11 @@ func measured(t *testing.T) *Document {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := fixture.Build(t, fixture.Metal())
+	host := topology.Read(m, fixture.DataDir)
+	check := tuning.Check(&tuning.Host{Files: m, Machine: host, Profile: tuning.Detect(host)}).Brief()
 	return &Document{
-		Schema: Version, Verb: "run", Args: []string{"--rate", "5000"}, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Colocated: true,
+		Check: check, Schema: Version, Verb: "run", Args: []string{"--rate", "5000"}, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Colocated: true,
 		Host: machine.Host{Kernel: "none"}, Floors: Floors{Network: []bench.NetResult{network}}, Cases: cases,
 		Steps: []Step{{Rate: 1, Broken: "x"}},
 	}
@@ -112,6 +119,28 @@ func TestTheSchemaRefusesWhatItDoesNotName(t *testing.T) {
 		if v.check("result", schema, doc); len(v.bad) == 0 {
 			t.Errorf("%s passes", bad)
 		}
+	}
+}
+
+func TestThePageShowsWhatOfTheMachineIsOff(t *testing.T) {
+	d := measured(t)
+	page := func() string {
+		var b bytes.Buffer
+		if err := d.HTML(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, want := range []string{
+		"as mqd check sees it: ", d.Check.String(), `<td class="bad">warning</td><td>nvme.apst nvme1</td><td>`, "<td>cpu.governor (64 times)</td>", `title="a drive that has gone to sleep`,
+	} {
+		if !strings.Contains(page(), html.EscapeString(want)) && !strings.Contains(page(), want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	d.Check = nil // of a machine that tells nothing
+	if strings.Contains(page(), "mqd check") {
+		t.Error("the page shows a check that was not made")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func init() {
 }
 
 func newBench() *cobra.Command {
-	return benching.New(benching.Needs{Platform: benchPlatform, Revision: revision})
+	return benching.New(benching.Needs{Platform: benchPlatform, Revision: revision, Check: benchCheck})
 }
 
 // runBench runs a verb of bench and returns what it prints.
@@ -115,6 +116,7 @@ func TestBenchRunMeasuresABrokerOfItsOwn(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	var report struct {
+		Check struct{ Counts map[string]int }
 		Cases []struct {
 			Rounds []struct{ Verdict string }
 			Result struct {
@@ -125,6 +127,9 @@ func TestBenchRunMeasuresABrokerOfItsOwn(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
+	}
+	if len(report.Check.Counts) != 4 && runtime.GOOS == "linux" {
+		t.Errorf("check: %+v", report.Check)
 	}
 	if len(report.Cases) != 2 || len(report.Cases[0].Rounds) != 2 || report.Cases[1].Result.Class != "memory" {
 		t.Fatalf("%s", out)

@@ -68,6 +68,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return 1
 }
 
+// hostNeeds are what looks at the host has of the program.
+func hostNeeds() tuner.Needs {
+	return tuner.Needs{Form: addForm, DataDir: dataDir, DirDefault: dataDirDefault(), Probe: probeRing, Version: version}
+}
+
 // newRoot makes the command with all its verbs.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -83,10 +88,10 @@ work with it.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	host := tuner.Needs{Form: addForm, DataDir: dataDir, DirDefault: dataDirDefault(), Probe: probeRing, Version: version}
+	host := hostNeeds()
 	root.Flags().Bool("version", false, "the same as mqd version")
 	root.AddCommand(
-		benching.New(benching.Needs{Platform: benchPlatform, Revision: revision}),
+		benching.New(benching.Needs{Platform: benchPlatform, Revision: revision, Check: benchCheck}),
 		newServe(), newConfig(), adminclient.New(addForm),
 		newTopic(), newProduce(), newConsume(),
 		groups.New(func(cmd *cobra.Command) groups.Broker {

@@ -8,7 +8,9 @@ import (
 	"runtime/debug"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/cmd/mqd/tuner"
 	"github.com/mqd-broker/mqd/node"
+	"github.com/mqd-broker/mqd/tuning"
 	"github.com/spf13/cobra"
 )
 
@@ -90,6 +92,11 @@ func revision() string {
 		return b.Commit
 	}
 	return version
+}
+
+// benchCheck is what mqd check says of this machine.
+func benchCheck(dir string, pid int) (*tuning.Report, error) {
+	return tuner.Look(hostNeeds(), dir, pid, nil)
 }
 
 // benchPlatform is the driver that a broker would have.

@@ -22,6 +22,7 @@ import (
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
+	"github.com/mqd-broker/mqd/tuning"
 	"github.com/spf13/cobra"
 )
 
@@ -40,6 +41,9 @@ type Needs struct {
 	Platform func() (node.Platform, error)
 	// Revision names the program.
 	Revision func() string
+	// Check is what mqd check says of this machine, with a data directory and the limits
+	// of a process, 0 for this one.
+	Check func(dir string, pid int) (*tuning.Report, error)
 }
 
 // tool is what the verbs below bench have in common.

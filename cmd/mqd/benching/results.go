@@ -53,6 +53,9 @@ HdrHistogram's files, CSV.`,
 func documentText(d *report.Document) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, mqd bench %s %s\n%snoise    %s\n", d.Started.Format("2006-01-02 15:04:05 MST"), d.Verb, strings.Join(d.Args, " "), d.Host, d.Jitter)
+	if d.Check != nil {
+		fmt.Fprintf(&b, "check    %s\n", d.Check)
+	}
 	for _, f := range d.Floors.Disk {
 		fmt.Fprintf(&b, "floor    %s of %d bytes, depth %d: %s\n", f.Op, f.Size, f.Depth, f.Latency)
 	}

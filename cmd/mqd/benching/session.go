@@ -81,6 +81,10 @@ func (s *session) measure(f *runFlags, place host.Placement, do func(*session) e
 		return err
 	}
 	s.doc.Host, s.doc.Jitter, s.doc.Placement = h.Host, h.Jitter, h.Placement
+	if r, err := s.tool.needs.Check(s.tool.dir, s.pid); err == nil { // else it cannot be told
+		s.doc.Check = r.Brief()
+		s.tool.line(s.out, fmt.Sprintf("check    %s\n", s.doc.Check))
+	}
 	if f.floors && s.doc.Colocated {
 		if err := s.floors(); err != nil {
 			return err
