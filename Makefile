@@ -34,7 +34,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut bench budgets clean
+.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut bench budgets scrape clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -120,6 +120,11 @@ bench: build ## measure this machine's floors and the broker against them; BENCH
 # Every budget of the design as a row, with its floors from the same run.
 budgets: build ## hold the broker against every budget, with pass or fail; BENCH= for flags
 	bin/mqd bench all $(BENCH)
+
+scrape: build ## show that fetching the metrics every second does not move p99; BENCH= for flags
+	rm -rf bin/scrape
+	bin/mqd bench run --rate 10000 --client block --duration 4s --scrape 1s,0s --repeat 15 --out bin/scrape $(BENCH)
+	bin/mqd bench compare bin/scrape --at-most 1.2
 
 clean: ## remove what was built
 	rm -rf bin demo-data coverage.out

@@ -157,6 +157,9 @@ type Load struct {
 	// is none.
 	Duration time.Duration `json:"duration_ns"`
 	Warmup   time.Duration `json:"warmup_ns"`
+	// Scrape says how often the broker's metrics are fetched meanwhile, 0 for never. Who
+	// runs the load does so.
+	Scrape time.Duration `json:"scrape_ns,omitempty"`
 	// Keep leaves the topic where it is.
 	Keep bool `json:"-"`
 	// CPUs that the threads are pinned to, in order; fewer or none: not pinned.
@@ -331,6 +334,9 @@ func (c Load) Title() string {
 		parts = append(parts, fmt.Sprintf("closed loop, %d in flight", c.Depth))
 	}
 	parts = append(parts, plural(c.Connections, "connection"), "client "+c.Client.String())
+	if c.Scrape > 0 {
+		parts = append(parts, fmt.Sprintf("metrics fetched every %v", c.Scrape))
+	}
 	return strings.Join(parts, " · ")
 }
 

@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/mqd-broker/mqd/admin"
+	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/cmd/mqd/benching"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/spf13/cobra"
@@ -60,11 +65,56 @@ func TestAnInterruptedBenchSaysSo(t *testing.T) {
 	}
 }
 
+func TestMetricsAreFetchedDuringAMeasurement(t *testing.T) {
+	var n atomic.Int64
+	var fails atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1); fails.Load() || r.URL.Path != admin.PathMetrics {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer s.Close()
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	t.Setenv(asProgram, "1")
+	args := []string{"run", "--dir", t.TempDir(), "--class", "memory", "--messages", "300", "--duration", "1m", "--warmup", "0", "--client", "block", "--floors=false", "--scrape", "1ms,0s", "-o", "json"}
+	out, err := runBench(t, append(args, "--", "--journal-size", "8MiB")...)
+	if err != nil || strings.Count(out, "metrics fetched every 1ms") != 1 {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := machine.StartBroker(t.Context(), program, t.TempDir(), "--admin-listen=", "--journal-size", "8MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	args = append(args, "--server", b.Addr)
+	if _, err := runBench(t, args...); err == nil || !strings.Contains(err.Error(), "--admin") {
+		t.Errorf("without an address: %v", err)
+	}
+	args = append(args, "--admin", s.Listener.Addr().String())
+	if _, err := runBench(t, args...); err != nil || n.Load() == 0 {
+		t.Errorf("%d requests, %v", n.Load(), err)
+	}
+	fails.Store(true)
+	if _, err := runBench(t, args...); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("metrics that are not served: %v", err)
+	}
+}
+
 func TestBadFlagsOfBenchAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "--class", "sometimes"}, {"run", "--client", "spin"}, {"run", "--spread", "wide"}, {"run", "--read", "never"},
 		{"run", "--burst", "many"}, {"run", "--repeat", "0"}, {"run", "-o", "yaml"}, {"run", "--server", "127.0.0.1:1", "--", "--idle", "busy"},
-		{"run", "--codec", "zip"}, {"run", "--arrival", "never"}, {"run", "--sizes", "some"}, {"run", "--arrival", "poisson"}, {"max", "--keys", "-1"}, {"run", "--spec", "none.yaml"}, {"report"}, {"compare", "none"}, {"jitter", "--duration", "0s"},
+		{"run", "--scrape", "-1s"}, {"run", "--scrape", "often"}, {"run", "--codec", "zip"}, {"run", "--arrival", "never"}, {"run", "--sizes", "some"}, {"run", "--arrival", "poisson"}, {"max", "--keys", "-1"}, {"run", "--spec", "none.yaml"}, {"report"}, {"compare", "none"}, {"jitter", "--duration", "0s"},
 		{"disk", "--ops", "erase"}, {"disk", "--sizes", "big"}, {"disk", "--file-size", "none"}, {"net", "--client", "spin"},
 	} {
 		if _, err := runBench(t, args...); err == nil {

@@ -28,6 +28,8 @@ type runFlags struct {
 	repeat          int
 	spec, out       string
 	floors          bool
+	scrapes         []time.Duration
+	admin           string
 	load            bench.Load
 }
 
@@ -56,6 +58,7 @@ measured in turn, A B A B.`,
   mqd bench run --spec cases.yaml --out ./result
   mqd bench run --burst 50000/50ms/1s --class flushed
   mqd bench run --partitions 1,64 --batch-messages 16 --depth 16 --repeat 7 --read after
+  mqd bench run --rate 10000 --client block --scrape 1s,0s --repeat 15 --out ./result
   mqd bench run --server 127.0.0.1:7878 --batch-messages 64 --depth 64 -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,6 +73,9 @@ measured in turn, A B A B.`,
 				if err := l.Validate(); err != nil {
 					return err
 				}
+			}
+			if err := f.findAdmin(loads, &args); err != nil {
+				return err
 			}
 			return t.against(cmd, f, args, func(s *session) error {
 				cases, err := bench.Interleave(s.ctx, s.run, loads, f.repeat)
@@ -109,6 +115,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.load.KeySkew, "key-skew", 0, "`skew` of keys: 0 is even, else Zipf's law with an exponent of 1 more")
 	flags.Float64Var(&f.load.Plain, "compressible", 0, "`part` of a message, 0 to 1, that compresses to nothing; the rest is random")
 	flags.StringVar(&f.codec, "codec", "none", "`compression` of frames: none, gzip, snappy, lz4, zstd")
+	flags.DurationSliceVar(&f.scrapes, "scrape", []time.Duration{0}, "how often the broker's metrics are fetched during a measurement, in `durations`; 0s is never")
+	flags.StringVar(&f.admin, "admin", "", "`address` of the admin HTTP of the broker at --server, for --scrape")
 	flags.BoolVar(&f.floors, "floors", true, "measure the floors of disk and network too, for a broker on this machine")
 	flags.StringVar(&f.out, "out", "", "`directory` to write result.json, report.html, histograms and CSV to")
 }
@@ -153,7 +161,8 @@ func (f *runFlags) loads() ([]bench.Load, error) {
 	loads = combine(loads, f.batch, func(l *bench.Load, n int) { l.BatchMessages = n })
 	loads = combine(loads, f.depths, func(l *bench.Load, n int) { l.Depth = n })
 	loads = combine(loads, f.rates, func(l *bench.Load, n int64) { l.Rate = n })
-	return combine(loads, clients, func(l *bench.Load, i bench.Idle) { l.Client = i }), nil
+	loads = combine(loads, clients, func(l *bench.Load, i bench.Idle) { l.Client = i })
+	return combine(loads, f.scrapes, func(l *bench.Load, d time.Duration) { l.Scrape = d }), nil
 }
 
 // combine makes each load once for each value.

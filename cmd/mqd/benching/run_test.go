@@ -11,12 +11,29 @@ import (
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/bench/report"
 	"github.com/mqd-broker/mqd/net/wire"
+	"github.com/spf13/cobra"
 )
+
+// bench compare takes the first two cases: what differs in scrapes alone stands together.
+func TestLoadsWithAndWithoutScrapesStandTogether(t *testing.T) {
+	f, cmd := &runFlags{}, &cobra.Command{}
+	f.add(cmd)
+	if err := cmd.Flags().Parse([]string{"--scrape", "1s,0s"}); err != nil {
+		t.Fatal(err)
+	}
+	loads, err := f.loads()
+	if err != nil || len(loads) != 4 {
+		t.Fatalf("%d loads, %v", len(loads), err)
+	}
+	if a, b := loads[0], loads[1]; a.Client != b.Client || a.Scrape != time.Second || b.Scrape != 0 {
+		t.Errorf("%v\n%v", a.Title(), b.Title())
+	}
+}
 
 func TestListsOfBenchRunAreCombined(t *testing.T) {
 	f := &runFlags{
 		classes: []string{"memory", "flushed"}, client: []string{"poll", "block"}, partitions: []int{1, 64},
-		batch: []int{16}, depths: []int{4}, rates: []int64{0}, spread: "one", read: "after", codec: "none", arrival: "constant",
+		batch: []int{16}, depths: []int{4}, rates: []int64{0}, scrapes: []time.Duration{0}, spread: "one", read: "after", codec: "none", arrival: "constant",
 	}
 	loads, err := f.loads()
 	if err != nil {

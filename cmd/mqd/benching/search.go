@@ -47,6 +47,9 @@ func (t *tool) newSearch(cmd *cobra.Command, find func(s *session, load bench.Lo
 		if err := loads[0].Validate(); err != nil {
 			return err
 		}
+		if err := f.findAdmin(loads, &args); err != nil {
+			return err
+		}
 		return t.against(cmd, f, args, func(s *session) error {
 			t.line(s.out, fmt.Sprintf("%12s %12s %10s %10s %10s", "messages/s", "achieved", "p50", "p99", "p99.9"))
 			out, err := find(s, loads[0], o, func(step report.Step) {

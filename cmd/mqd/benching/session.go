@@ -32,6 +32,7 @@ type session struct {
 	out    io.Writer
 	target bench.Target
 	pid    int // of the broker, 0 if it is not ours
+	admin  string
 	doc    *report.Document
 }
 
@@ -43,7 +44,7 @@ func (t *tool) against(cmd *cobra.Command, f *runFlags, serve []string, do func(
 		return err
 	}
 	defer end()
-	s := &session{tool: t, ctx: ctx, p: p, out: cmd.OutOrStdout(), target: bench.Target{Addr: f.server}}
+	s := &session{tool: t, ctx: ctx, p: p, out: cmd.OutOrStdout(), target: bench.Target{Addr: f.server}, admin: f.admin}
 	s.doc = &report.Document{Schema: report.Version, Verb: cmd.Name(), Args: os.Args[min(3, len(os.Args)):], Started: time.Now(), Colocated: true}
 	if f.server != "" {
 		if len(serve) > 0 {
@@ -131,7 +132,11 @@ func (s *session) floors() error {
 func (s *session) run(ctx context.Context, load bench.Load) (*bench.Result, error) {
 	load.CPUs = s.doc.Placement.Clients
 	before, known := s.cpu()
-	r, err := bench.Run(ctx, s.p, s.target, load)
+	scraped, end := s.scrape(ctx, load.Scrape)
+	r, err := bench.Run(scraped, s.p, s.target, load)
+	if broken := end(); broken != nil {
+		err = broken // which has ended the run
+	}
 	if err != nil {
 		return nil, err
 	}
