@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/adminclient"
@@ -102,5 +103,26 @@ work with it.`,
 		top.New(isTerminal), tuner.NewCheck(host), tuner.NewTune(host),
 		bundler.New(bundler.Needs{Resolve: resolve, Build: buildJSON, Host: host}), newGenerate(), newVersion(),
 	)
+	arrange(root)
 	return root
+}
+
+// parts are the parts of the help, in its order, with the verbs of each.
+var parts = []struct{ title, verbs string }{
+	{"The broker and its messages", "serve topic produce consume group config"},
+	{"Watching it, and the machine below it", "admin top check tune bench generate"},
+	{"When something is wrong", "debug inspect verify salvage"},
+}
+
+// arrange puts the verbs into parts, so that whoever has never seen them finds the first
+// one to try.
+func arrange(root *cobra.Command) {
+	for _, part := range parts {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title + ":"})
+		for _, c := range root.Commands() {
+			if slices.Contains(strings.Fields(part.verbs), c.Name()) {
+				c.GroupID = part.title
+			}
+		}
+	}
 }

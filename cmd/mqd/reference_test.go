@@ -83,6 +83,28 @@ func TestEveryVerbHasHelpWithExamplesThatParse(t *testing.T) {
 	}
 }
 
+func TestHelpHasEveryVerbInAPart(t *testing.T) {
+	root, named := newRoot(), 0
+	for _, part := range parts {
+		named += len(strings.Fields(part.verbs))
+	}
+	for _, c := range root.Commands() {
+		if c.GroupID != "" {
+			named--
+		} else if name := c.Name(); name != "version" && !c.Hidden {
+			t.Errorf("mqd %s is in no part of the help", name)
+		}
+	}
+	if named != 0 {
+		t.Errorf("%d verbs of the parts are none", named)
+	}
+	out, _, _ := execute("--help")
+	first, second := strings.Index(out, "\n  serve "), strings.Index(out, "\n  salvage ")
+	if !strings.Contains(out, "When something is wrong:\n  debug ") || first < 0 || first > second {
+		t.Errorf("help: %s", out)
+	}
+}
+
 var (
 	quoted   = regexp.MustCompile(`'[^']*'`)
 	variable = regexp.MustCompile(`^[A-Z_]+=\S+ `)
