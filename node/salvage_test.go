@@ -11,6 +11,7 @@ import (
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/salvage"
 	"github.com/mqd-broker/mqd/verify"
 )
@@ -18,7 +19,7 @@ import (
 // salvageRun salvages the data directory, in a process of its own.
 func (r *rig) salvageRun(accept bool) (salvage.Summary, []salvage.Note, error) {
 	r.t.Helper()
-	d := r.w.Driver(aio.Options{ArenaBytes: 1 << 20, RecvBuffers: 2})
+	d := r.w.Driver(aio.Options{ArenaBytes: 8 << 20, RecvBuffers: 2})
 	defer func() { _ = d.Close() }() // the machine may have ended
 	var notes []salvage.Note
 	sum, err := salvage.Run(d, salvage.Options{
@@ -398,6 +399,67 @@ func TestASalvageSaysWhatOnlyTheJournalsKnow(t *testing.T) {
 	r.stop()
 	if sum, notes, err = r.salvageRun(true); err != nil || sum.Left != 0 || sum.Partitions < 2 {
 		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+}
+
+// A node may be killed before any directory was made: then only the journals tell that
+// there is something at all, of topics that may be the one that is asked for.
+func TestASalvageLooksAtJournalsWhereThereAreNoDirectories(t *testing.T) {
+	r := newRig(t, small(2))
+	r.fillSegments("t", 2, 10)
+	r.die()
+	topics := rigDir + "/" + layout.TopicsDir
+	list, err := r.w.FS().ReadDir(topics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list { // those that were made in time; the journals have it all
+		if err := errors.Join(r.w.FS().RemoveAll(topics+"/"+e.Name), r.w.FS().SyncDir(topics)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, notes, err := r.salvageRun(true)
+	if err != nil || sum.Left == 0 || sum.Losses != 0 {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+	for _, n := range notes {
+		if !strings.HasPrefix(n.File, layout.JournalsDir+"/") || !strings.Contains(n.String(), "stop it in order") {
+			t.Errorf("%v", &n)
+		}
+	}
+	r.start()
+	r.stop()
+	if sum, notes, err = r.salvageRun(true); err != nil || sum.Left != 0 || sum.Partitions < 2 {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+}
+
+// Damage in a journal that is needed, or a journal that is gone, is not nothing.
+func TestASalvageTellsOfDamagedJournals(t *testing.T) {
+	for _, c := range []struct {
+		name, reason string
+		hurt         func(r *rig, path string) error
+	}{
+		{"anchors", "cannot be replayed", func(r *rig, path string) error {
+			return errors.Join(r.w.Corrupt(path, 100, 4), r.w.Corrupt(path, 4096+100, 4))
+		}},
+		{"rounds", "damaged in", func(r *rig, path string) error { return r.w.Corrupt(path, 5*4096+200, 4) }},
+		{"gone", "missing", func(r *rig, path string) error {
+			return errors.Join(r.w.FS().Remove(path), r.w.FS().SyncDir(rigDir+"/"+layout.JournalsDir))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, small(1))
+			r.fillSegments("t", 1, 10)
+			r.die()
+			if err := c.hurt(r, layout.JournalPath(rigDir, 0)); err != nil {
+				t.Fatal(err)
+			}
+			sum, notes, err := r.salvageRun(false)
+			if err != nil || sum.Left == 0 || !strings.Contains(fmt.Sprint(notes), c.reason) {
+				t.Fatalf("%v: %+v %+v", err, sum, notes)
+			}
+		})
 	}
 }
 

@@ -29,5 +29,7 @@
 //
 // It does not touch the catalog's log, in which a gap would be lost topics. It leaves the
 // end of a newest segment alone while the journals may still mend it, which is until the
-// broker has been stopped in order. It brings nothing back.
+// broker has been stopped in order. Until then it reads the journals too, and tells of
+// damage in them and of partitions that only they know, but changes nothing in them. It
+// brings nothing back.
 package salvage

@@ -45,6 +45,7 @@ func (r *run) look() error {
 	if err != nil {
 		return err
 	}
+	others = r.homeless() || others
 	if !matched && !others {
 		return fmt.Errorf("%w: %q", ErrUnknownTopic, r.o.Topic)
 	}
@@ -69,6 +70,11 @@ func (r *run) unnamed(dirs map[string]string) (any bool, err error) {
 		name, short, _ := segment.ParseTopicDir(dirs[key])
 		var id segment.ID
 		copy(id.Topic[:], short[:])
+		for _, e := range entries {
+			if number, ok := segment.ParsePartitionDir(e.Name); ok {
+				delete(r.unknown, placeOf(id.Topic, number)) // it is told of below, if it is asked for
+			}
+		}
 		if r.o.Topic != "" && segment.TopicDir(r.o.Topic, id.Topic) != dirs[key] {
 			continue
 		}
@@ -81,7 +87,7 @@ func (r *run) unnamed(dirs map[string]string) (any bool, err error) {
 			any = true
 			r.note(&Note{
 				Kind: Left, File: r.rel(dir), Topic: name, Partition: int64(number), Offset: -1, EndOffset: -1, Bytes: -1, Cut: -1,
-				Reason: "only the journals may know of it: start the broker and stop it in order first",
+				Reason: "only the journals may know of it: " + startFirst,
 			})
 		}
 	}
@@ -217,7 +223,7 @@ func (l *survey) segment(list []segment.File, i int) error {
 	}
 	if !sealed && l.mendable(j.Damage, f.LogBytes) {
 		n := l.about(Left, l.p)
-		n.File, n.Reason = l.rel(path), "the journals may mend the end of the newest segment: start the broker and stop it in order first"
+		n.File, n.Reason = l.rel(path), "the journals may mend the end of the newest segment: "+startFirst
 		l.note(n)
 		return nil
 	}

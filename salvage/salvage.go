@@ -89,6 +89,9 @@ type run struct {
 	node   checkpoint.Node
 	shards []*shardState
 	clean  bool // every checkpoint is of an orderly end
+	// unknown is what the journals have of partitions that no checkpoint names: the
+	// journal, by placeOf.
+	unknown map[string]string
 }
 
 // shardState is the newest checkpoint of a shard and what is to be changed in it.
@@ -123,14 +126,14 @@ type damagedLog struct {
 // Run looks for what cannot be read in the data directory o.Dir, on a driver on which no
 // loop runs, and gives it up if o.Accept is set. It holds the locks of a broker meanwhile.
 func Run(d aio.Driver, o Options) (Summary, error) {
-	r := &run{d: d, fs: d.FS(), o: o, clean: true}
+	r := &run{d: d, fs: d.FS(), o: o, clean: true, unknown: map[string]string{}}
 	r.sum.Accepted = o.Accept
 	release, err := r.lock()
 	if err != nil {
 		return r.sum, err
 	}
 	defer release()
-	for _, step := range []func() error{r.readCheckpoints, r.look} {
+	for _, step := range []func() error{r.readCheckpoints, r.readJournals, r.look} {
 		if err := step(); err != nil {
 			return r.sum, err
 		}

@@ -17,7 +17,9 @@ func (n *Note) String() string {
 	default:
 		b.WriteString("NOT SALVAGED: ")
 	}
-	fmt.Fprintf(&b, "topic %s partition %d: ", n.Topic, n.Partition)
+	if n.Partition >= 0 {
+		fmt.Fprintf(&b, "topic %s partition %d: ", n.Topic, n.Partition)
+	}
 	if n.File != "" {
 		b.WriteString(n.File + ": ")
 	}

@@ -61,14 +61,15 @@ First try what may bring the bytes back: another copy, or the device once more. 
 been given up stays so. A salvage that was interrupted is run again.
 
 Not salvaged is the catalog's log, and, unless the broker was stopped in order, the end of
-a partition's newest segment, which the journals may mend.
+a partition's newest segment, which the journals may mend, and what only the journals
+know. Such things are told, with what to do about them.
 
 The output has a line for every finding and a summary. With -o jsonl, or json, every
 line is an object: findings with type lost, rewrite or left, and at the end one with type
 summary.
 
 The exit status is 0 if nothing is lost any more, 2 if something is that has not been
-given up, and 1 if it could not be done.`,
+given up or that could not be looked at, and 1 if it could not be done.`,
 		Example: `  mqd salvage --data-dir ./data
   mqd salvage --data-dir ./data --topic orders --partition 3 --yes`,
 		Args: cobra.NoArgs,
