@@ -51,12 +51,16 @@ func P99(r Round) int64 { return r.P99 }
 // Runner makes measurements; each is told the target and returns what it found.
 type Runner func(ctx context.Context, load Load) (*Result, error)
 
-// Interleave measures all loads repeat times: A B A B, not A A B B, so that what
-// changes on the machine meanwhile meets all of them.
+// Interleave measures all loads repeat times: A B B A, not A A B B, so that what
+// changes on the machine meanwhile meets all of them, and none always comes first.
 func Interleave(ctx context.Context, run Runner, loads []Load, repeat int) ([]*Case, error) {
 	cases := make([]*Case, len(loads))
 	for round := range repeat {
-		for i, load := range loads {
+		for i := range loads {
+			if round%2 == 1 {
+				i = len(loads) - 1 - i
+			}
+			load := loads[i]
 			load.Seed = uint64(1 + round) // the same for all cases of a round
 			res, err := run(ctx, load)
 			if err != nil {

@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -372,5 +374,21 @@ func TestPlainMessagesCompressByTheirShare(t *testing.T) {
 	}
 	if n := len(batch.Compress(nil, batch.CodecZstd, b)); n < 24_000 || n > 27_000 {
 		t.Errorf("a message of %d bytes, three quarters of it plain, compresses to %d", len(b), n)
+	}
+}
+
+func TestNoLoadAlwaysComesFirst(t *testing.T) {
+	var order []string
+	failing := errors.New("no more")
+	run := func(_ context.Context, load Load) (*Result, error) {
+		order = append(order, fmt.Sprint(load.Name, load.Seed))
+		if len(order) == 9 {
+			return nil, failing
+		}
+		return &Result{Series: newSeries(time.Second), ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency()}, nil
+	}
+	_, err := Interleave(t.Context(), run, []Load{{Name: "a"}, {Name: "b"}, {Name: "c"}}, 3)
+	if want := []string{"a1", "b1", "c1", "c2", "b2", "a2", "a3", "b3", "c3"}; !errors.Is(err, failing) || !slices.Equal(order, want) {
+		t.Errorf("%v, order %q, want %q", err, order, want)
 	}
 }

@@ -51,7 +51,7 @@ A file given with --spec has several cases instead, each with a name; its keys a
 names of the flags. Without --rate and --burst in it, a case is a closed loop.
 
 Flags that take lists are combined, each value with each; with --repeat the cases are
-measured in turn, A B A B.`,
+measured in turn, A B B A.`,
 		Example: `  mqd bench run --class flushed --depth 1 --client poll,block
   mqd bench run --rate 100000 --duration 30s
   mqd bench run --rate 100000 --arrival poisson --repeat 7 --out ./result
