@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
@@ -460,6 +461,49 @@ func TestASalvageTellsOfDamagedJournals(t *testing.T) {
 				t.Fatalf("%v: %+v %+v", err, sum, notes)
 			}
 		})
+	}
+}
+
+// The directories of the internal topics show the same part of their ids.
+func TestASalvageWithConsumerGroups(t *testing.T) {
+	r := newRig(t, small(2))
+	r.fillSegments("t", 1, 21)
+	c := r.dial()
+	in, err := c.Consumer(client.Group("g"), client.Topics("t"), client.From(client.Start()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := in.Poll(r.context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(r.context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Release()
+	closeNow(c)
+	r.stop()
+	for _, name := range []string{layout.CatalogName, broker.GroupsName} {
+		if len(r.partitionDirs(name)) == 0 {
+			t.Fatalf("no directory of %s", name)
+		}
+	}
+	r.start()
+	r.die()
+	if sum, notes, err := r.salvageRun(false); err != nil || sum.Losses+sum.Left != 0 {
+		t.Fatalf("killed: %v: %+v %+v", err, sum, notes)
+	}
+	r.start()
+	r.stop()
+	if err := r.w.Corrupt(r.logsIn(r.partitionDirs("t")[0])[0], 100, 4); err != nil {
+		t.Fatal(err)
+	}
+	sum, notes, err := r.salvageRun(true)
+	if err != nil || sum.Losses != 1 || sum.Left != 0 || notes[0].Topic != "t" || sum.Partitions < 3 {
+		t.Fatalf("%v: %+v %+v", err, sum, notes)
+	}
+	if n := r.verified(); n != 0 {
+		t.Errorf("%d damaged places", n)
 	}
 }
 

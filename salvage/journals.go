@@ -1,7 +1,6 @@
 package salvage
 
 import (
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,7 +78,7 @@ func (r *run) readJournal(scanner *journal.Scanner, shard int, named map[layout.
 		}
 		err = scanner.RevisitFrom(region, result, from, func(_ *journal.Header, e *journal.Entry, _ []byte) error {
 			if e.Kind == journal.KindBatch && !named[layout.Key{Topic: e.Topic, Partition: e.Partition}] {
-				r.unknown[placeOf(e.Topic, e.Partition)] = path
+				r.unknown[placeOf(keyOf(e.Topic), e.Partition)] = path
 			}
 			return nil
 		})
@@ -90,9 +89,9 @@ func (r *run) readJournal(scanner *journal.Scanner, shard int, named map[layout.
 	return nil
 }
 
-// placeOf is where the directory of a partition is, as far as it follows from its id.
-func placeOf(topic layout.TopicID, partition uint32) string {
-	return hex.EncodeToString(topic[:4]) + "/" + segment.PartitionDir(partition)
+// placeOf names a partition by the key of its topic, see keyOf.
+func placeOf(topic string, partition uint32) string {
+	return topic + "/" + segment.PartitionDir(partition)
 }
 
 // homeless notes the partitions that the journals know and that have no directory yet, or

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
@@ -23,7 +24,7 @@ func (r *run) look() error {
 	matched := r.o.Topic == ""
 	for _, s := range r.shards {
 		for _, p := range s.parts {
-			dir, ok := dirs[hex.EncodeToString(p.rec.Topic[:4])]
+			dir, ok := dirs[keyOf(p.rec.Topic)]
 			if !ok {
 				continue // a topic that has been deleted, of which the journals may still speak
 			}
@@ -72,7 +73,7 @@ func (r *run) unnamed(dirs map[string]string) (any bool, err error) {
 		copy(id.Topic[:], short[:])
 		for _, e := range entries {
 			if number, ok := segment.ParsePartitionDir(e.Name); ok {
-				delete(r.unknown, placeOf(id.Topic, number)) // it is told of below, if it is asked for
+				delete(r.unknown, placeOf(key, number)) // it is told of below, if it is asked for
 			}
 		}
 		if r.o.Topic != "" && segment.TopicDir(r.o.Topic, id.Topic) != dirs[key] {
@@ -94,7 +95,19 @@ func (r *run) unnamed(dirs map[string]string) (any bool, err error) {
 	return any, nil
 }
 
-// topicDirs are the directories of topics by what they show of the topic's id.
+// keyOf is what the name of a topic's directory shows of its id. The ids of the internal
+// topics begin alike, so that for them it is their name.
+func keyOf(topic layout.TopicID) string {
+	switch topic {
+	case layout.CatalogTopic:
+		return layout.CatalogName
+	case broker.GroupsTopic:
+		return broker.GroupsName
+	}
+	return hex.EncodeToString(topic[:4])
+}
+
+// topicDirs are the directories of topics by their keys, see keyOf.
 func (r *run) topicDirs() (map[string]string, error) {
 	entries, err := r.fs.ReadDir(r.path(layout.TopicsDir))
 	if err != nil {
@@ -102,11 +115,14 @@ func (r *run) topicDirs() (map[string]string, error) {
 	}
 	dirs := map[string]string{}
 	for _, e := range entries {
-		_, id, ok := segment.ParseTopicDir(e.Name)
+		name, id, ok := segment.ParseTopicDir(e.Name)
 		if !ok || !e.Dir {
 			continue
 		}
 		key := hex.EncodeToString(id[:])
+		if id == ([4]byte{}) {
+			key = name
+		}
 		if other, twice := dirs[key]; twice {
 			return nil, fmt.Errorf("%w: %s and %s show the same part of a topic's id", ErrNotWhole, other, e.Name)
 		}
