@@ -81,7 +81,7 @@ func (b *bundle) add(name, what string, k kind, content []byte, err error) *entr
 	room := min(mostFile, mostAll-b.used)
 	switch {
 	case err != nil:
-		e.Missing, content = err.Error(), nil
+		e.Missing, content = string(Hide([]byte(err.Error()))), nil // it may quote a line of a file
 	case len(content) > room && (k == binary || room <= 0):
 		e.Missing, content = fmt.Sprintf("%v: there was room for %d bytes", errTooLong, max(0, room)), nil
 	case len(content) > room:

@@ -296,12 +296,15 @@ func TestSecretsAreHidden(t *testing.T) {
 		"password: " + secret, `password: "` + secret + ` and more"`, "tls.key_password=" + secret, "MQD_ADMIN__TOKEN=" + secret, "--admin-token=" + secret + " --x",
 		`{"api_key": "` + secret + `", "x": 1}`, `{"clientSecret":'` + secret + `'}`, "https://user:" + secret + "@host/x", "Authorization: Bearer " + secret,
 		"iscsi.password_in=" + secret + ",ro", "sasl.passwd = " + secret, "credentials: " + secret,
+		"mqd serve --admin-password " + secret + " --x", `msg="{\"secret\":\"` + secret + `\"}"`, "pwd=" + secret, "Set-Cookie: sid=" + secret + "; Secure",
+		"-----BEGIN RSA PRIVATE KEY-----\n" + secret + "\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + secret + "\n",
+		"there is no section \"root:$6$salt$" + secret + ":1\"", "$y$j9T$" + secret,
 	} {
 		if got := string(Hide([]byte(line))); strings.Contains(got, "hunter2") || !strings.Contains(got, hidden) {
 			t.Errorf("%q became %q", line, got)
 		}
 	}
-	for _, line := range []string{"compaction.keys: 32MiB", "mqd_shard_turns_total 5", "level=INFO msg=serving address=127.0.0.1:1", "http://127.0.0.1:9644/metrics", "secret\nnext: line"} {
+	for _, line := range []string{"compaction.keys: 32MiB", "mqd_shard_turns_total 5", "level=INFO msg=serving address=127.0.0.1:1", "http://127.0.0.1:9644/metrics", "secret\nnext: line", "--token-file\n--x", "cost $5 and $7"} {
 		if got := string(Hide([]byte(line))); got != line {
 			t.Errorf("%q became %q", line, got)
 		}
@@ -313,5 +316,14 @@ func TestSecretsAreHidden(t *testing.T) {
 	files, _ := open(t, out)
 	if got := files["log-1.txt"]; got != "token="+hidden+"\n" {
 		t.Errorf("the log is %q", got)
+	}
+}
+
+// TestReasonsHideSecrets takes a file for settings that is none: what is wrong quotes it.
+func TestReasonsHideSecrets(t *testing.T) {
+	b := &bundle{}
+	e := b.add("settings.yaml", "settings", text, nil, errors.New(`f:1: there is no section "password=hunter2hunter2"`))
+	if strings.Contains(e.Missing, "hunter2") || !strings.Contains(e.Missing, "no section") {
+		t.Errorf("%q", e.Missing)
 	}
 }
