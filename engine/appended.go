@@ -11,7 +11,7 @@ func (p *Partition) Appended(offset int64) (from, to int64) {
 		return 0, newest
 	}
 	from, to, ok := seg.index.Appended(offset)
-	if !ok || to < from {
+	if !ok || to < from || to == 0 { // 0: an index made anew does not know when
 		return 0, newest
 	}
 	return from, min(to, newest)

@@ -403,6 +403,32 @@ func TestIndexFilesAreCaches(t *testing.T) {
 	}
 }
 
+// An index that is made anew does not know when batches were appended: then nothing is
+// known, and not that it was at the beginning of time.
+func TestAnIndexMadeAnewDoesNotTellWhenBatchesWereAppended(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	id := r.topic(1, ClassFlushed)
+	var sent []*produced
+	for range 60 { // several entries of an index
+		sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
+	}
+	log := r.part(id, 0).logPath(r.part(id, 0).active)
+	r.close()
+	r.w.Kill()
+	path := strings.TrimSuffix(log, ".log") + ".index"
+	if _, err := aio.ReadFile(r.w.FS(), path, 1<<20); err == nil {
+		r.remove(path)
+	}
+	r.start()
+	p := r.part(id, 0)
+	r.readFrom(p, 0)
+	for _, a := range sent {
+		if from, to := p.Appended(a.Base); from > a.AppendTime || to < a.AppendTime {
+			t.Errorf("offset %d: appended at %d, told %d to %d", a.Base, a.AppendTime, from, to)
+		}
+	}
+}
+
 // An index of yesterday beside the log of today: the append position comes from the
 // log.
 func TestAStaleIndexIsNotBelieved(t *testing.T) {
