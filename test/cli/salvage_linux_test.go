@@ -98,4 +98,8 @@ func TestSalvageNamesMistakes(t *testing.T) {
 		wants(t, oneLine(t, run(t, "", append([]string{"salvage", "--data-dir", dir}, c.args...)...)), c.part)
 	}
 	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", filepath.Join(dir, "none"))), "no data directory", fmt.Sprint(dir))
+	for _, generation := range files(t, dir, "checkpoints/checkpoint-0.*") {
+		flip(t, generation, 200)
+	}
+	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", dir)), "not whole", "checkpoint-0.a", "checkpoint-0.b")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/internal/quantity"
@@ -110,8 +111,8 @@ func (v *verb) run() (err error) {
 		return fmt.Errorf("topic %q is not in %s", v.topic, dir)
 	case errors.Is(err, salvage.ErrNoDirectory):
 		return fmt.Errorf("%w; name another with --data-dir", err)
-	case err != nil:
-		return err
+	case err != nil: // both generations of a checkpoint may have a reason
+		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return v.end(&sum)
 }
