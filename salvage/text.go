@@ -44,6 +44,8 @@ func (s *Summary) Verdict() string {
 	text := "nothing is lost"
 	offsets, ranges := quantity.Of(s.Offsets, "offset", "offsets"), quantity.Of(s.Losses, "range", "ranges")
 	switch {
+	case s.Losses+s.Rewrites == 0 && s.Left > 0:
+		text = "nothing is known to be lost"
 	case s.Losses+s.Rewrites > 0 && s.Accepted:
 		text = fmt.Sprintf("given up: %s in %s; logs replaced: %d", offsets, ranges, s.Rewrites)
 	case s.Losses+s.Rewrites > 0:
