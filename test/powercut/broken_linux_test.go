@@ -46,7 +46,10 @@ func expectObjection(t *testing.T, binary string, images int) {
 
 // What the rig cannot see, because one flush of this disk flushes everything: DSYNC
 // taken for a flush of earlier writes, and a recovery that does not flush what it has
-// replayed, which the next flush of anything makes good. The simulator sees those.
+// replayed, which the next flush of anything makes good. And what it sees in one image of
+// a hundred at most: directories that are not flushed, because ext4 has one log for all, and
+// the next file that is flushed, as a checkpoint's second generation, takes the names of
+// those before it along. The simulator sees those.
 
 // brokenImages is within how many images a broken broker has to be noticed.
 const brokenImages = 48
@@ -58,14 +61,6 @@ func TestAnAckBeforeTheFlushIsNoticed(t *testing.T) {
 		File: "engine/journal/region.go",
 		Old:  "op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how",
 		New:  "op.Kind, op.File, op.Buf, op.Off, op.Flags = aio.KindWrite, r.file, buf, off, how&^aio.FlagDSYNC",
-	}), brokenImages)
-}
-
-func TestADirectoryThatIsNotFlushedIsNoticed(t *testing.T) {
-	fusedisk.Need(t)
-	rig.NeedDriver(t)
-	expectObjection(t, broken(t, sabotage.Change{
-		File: "engine/aio/hostfs/fs.go", Old: "err = d.Sync()", New: "err = nil",
 	}), brokenImages)
 }
 
