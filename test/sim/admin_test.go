@@ -131,28 +131,40 @@ func (a *admin) alter(tp *topic) {
 	for _, p := range tp.parts {
 		p.p.SetClass(min(before, class))
 	}
-	req := wire.TopicAlterRequest{Name: tp.name, Configs: []wire.Config{{Key: "durability", Value: class.String()}}}
+	a.set(tp, wire.Config{Key: "durability", Value: class.String()}, func(done bool) {
+		if !done {
+			tp.class = min(before, class) // and perhaps asked for ever
+			return
+		}
+		if class > before {
+			r.cover(sawStronger)
+		} else if class < before {
+			r.cover(sawWeaker)
+		}
+		tp.class, tp.altered = class, certain
+		for _, p := range tp.parts {
+			p.p.SetClass(class)
+		}
+	}, func() { tp.class = min(before, class) })
+}
+
+// set changes a setting of a topic. Then told hears whether it is changed or refused, or
+// lost, if it is not nil, that the answer will not come.
+func (a *admin) set(tp *topic, c wire.Config, told func(done bool), lost func()) {
+	r := a.r
+	req := wire.TopicAlterRequest{Name: tp.name, Configs: []wire.Config{c}}
 	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicAlterRequest(dst, corr, req) },
 		func(_ wire.Header, body []byte) {
 			res, err := wire.DecodeTopicResult(body)
-			switch {
-			case err != nil:
+			if err != nil {
 				r.failf("alter %s: %v", tp.name, err)
-			case res.Code != wire.CodeNone:
-				r.refused(res.Code, res.Message)
-				tp.class = min(before, class) // and perhaps asked for ever
-			default:
-				if class > before {
-					r.cover(sawStronger)
-				} else if class < before {
-					r.cover(sawWeaker)
-				}
-				tp.class, tp.altered = class, certain
-				for _, p := range tp.parts {
-					p.p.SetClass(class)
-				}
+				return
 			}
-		}, func() { tp.class = min(before, class) })
+			if res.Code != wire.CodeNone {
+				r.refused(res.Code, res.Message)
+			}
+			told(res.Code == wire.CodeNone)
+		}, lost)
 }
 
 func (a *admin) delete(tp *topic) {

@@ -155,21 +155,15 @@ func (a *admin) compact(tp *topic) {
 			tp.compacts.tell(p.p)
 		}
 	}
-	req := wire.TopicAlterRequest{Name: tp.name, Configs: []wire.Config{{Key: "cleanup.policy", Value: policy}}}
-	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicAlterRequest(dst, corr, req) },
-		func(_ wire.Header, body []byte) {
-			res, err := wire.DecodeTopicResult(body)
-			switch {
-			case err != nil:
-				r.failf("alter %s: %v", tp.name, err)
-			case res.Code != wire.CodeNone:
-				r.refused(res.Code, res.Message)
-			case policy == "delete":
-				r.cover(sawCompactOff)
-			default:
-				r.cover(sawCompactOn)
-			}
-		}, nil)
+	a.set(tp, wire.Config{Key: "cleanup.policy", Value: policy}, func(done bool) {
+		switch {
+		case !done:
+		case policy == "delete":
+			r.cover(sawCompactOff)
+		default:
+			r.cover(sawCompactOn)
+		}
+	}, nil)
 }
 
 // replacing waits for a while until a compacted log is about to take the place of another.

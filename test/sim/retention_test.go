@@ -102,20 +102,12 @@ func (a *admin) age(tp *topic) {
 	if k.age > 0 && !tp.compacts.keeps {
 		tp.keeps.certain = false
 	}
-	req := wire.TopicAlterRequest{Name: tp.name, Configs: []wire.Config{config}}
-	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicAlterRequest(dst, corr, req) },
-		func(_ wire.Header, body []byte) {
-			res, err := wire.DecodeTopicResult(body)
-			switch {
-			case err != nil:
-				r.failf("alter %s: %v", tp.name, err)
-			case res.Code != wire.CodeNone:
-				r.refused(res.Code, res.Message)
-			case k.age > 0 && !tp.compacts.keeps:
-				tp.keeps.age, tp.keeps.certain = k.age, true
-				r.cover(sawShorterLife)
-			}
-		}, nil)
+	a.set(tp, config, func(done bool) {
+		if done && k.age > 0 && !tp.compacts.keeps {
+			tp.keeps.age, tp.keeps.certain = k.age, true
+			r.cover(sawShorterLife)
+		}
+	}, nil)
 }
 
 // trim deletes records of a partition, up to where it can be read or to somewhere before.
