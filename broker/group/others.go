@@ -21,8 +21,8 @@ func (s *State) MayOccupy(name []byte) Code {
 
 // Occupy says that a group has n members that are kept elsewhere, and divide the work by
 // rules of their own. As long as it has any, the group belongs to them: nobody joins it
-// here, and only they commit. Of that only what [State.Keep] is given is written. The group is made if there is
-// none; one of which nothing was ever written goes with the last of them.
+// here, and only they commit. Of that only what [State.Keep] is given is written. The group
+// is made if there is none; one of which nothing was ever written goes with the last of them.
 func (s *State) Occupy(now int64, name []byte, n int) {
 	g := s.groups[string(name)]
 	if g == nil {
