@@ -25,8 +25,8 @@ const (
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// maxConns is the number of connections at a time. One more waits to be accepted; the
-	// idle ones end after idleTimeout, and those that dribble sooner.
+	// maxConns is the number of connections at a time. For one more another ends that is not
+	// being answered; see crowd.
 	maxConns = 64
 	// maxHeaderBytes bounds what is read before a request is refused.
 	maxHeaderBytes = 16 << 10
@@ -67,11 +67,11 @@ func Listen(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, addr: l.Addr().String(), began: time.Now(), ask: make(chan struct{}, askers)}
 	s.http = http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
+		Handler: attended(s.handler()), ConnContext: withGuest, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	go func() {
-		if err := s.http.Serve(limit(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(gather(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			o.Log.Error("admin HTTP has ended; health and metrics are not served any more", "error", err)
 		}
 	}()

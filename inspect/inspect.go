@@ -54,36 +54,57 @@ var magics = map[uint32]form{
 const maxDepth = 6
 
 // Path shows the file or the directory path, in order of names. What is no file of a data
-// directory is an error if it is path itself, and passed over in a directory. An error of
-// show ends it.
+// directory is an error if it is path itself, and passed over in a directory. What of a
+// directory cannot be read, as a link that leads nowhere, does not end it: the error tells of
+// all of that. An error of show ends it.
 func Path(fs aio.FS, path string, show func(*Item) error) error {
 	entries, err := fs.ReadDir(path)
 	if err != nil {
 		return file(fs, path, show)
 	}
-	return directory(fs, path, entries, maxDepth, show)
+	d := &descent{fs: fs, show: show}
+	d.directory(path, entries, maxDepth)
+	return errors.Join(append(d.errs, d.ended)...)
 }
 
-func directory(fs aio.FS, dir string, entries []aio.DirEntry, depth int, show func(*Item) error) error {
+// mostErrors is how many errors of a directory are told.
+const mostErrors = 20
+
+// descent shows a directory and what is below.
+type descent struct {
+	fs    aio.FS
+	show  func(*Item) error
+	errs  []error
+	ended error // of show
+}
+
+func (d *descent) directory(dir string, entries []aio.DirEntry, depth int) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name)
 		if !e.Dir {
-			if err := file(fs, path, show); err != nil && !errors.Is(err, ErrUnknown) {
-				return err
-			}
-			continue
+			d.note(file(d.fs, path, d.item))
+		} else if below, err := d.fs.ReadDir(path); err != nil {
+			d.note(err)
+		} else if depth > 0 {
+			d.directory(path, below, depth-1)
 		}
-		below, err := fs.ReadDir(path)
-		if err != nil {
-			return err
-		}
-		if depth > 0 {
-			if err := directory(fs, path, below, depth-1, show); err != nil {
-				return err
-			}
+		if d.ended != nil {
+			return
 		}
 	}
-	return nil
+}
+
+// item shows an item, and remembers the error that ends everything.
+func (d *descent) item(it *Item) error {
+	d.ended = d.show(it)
+	return d.ended
+}
+
+// note keeps an error of a file, if it is none of show's and no stranger among the files.
+func (d *descent) note(err error) {
+	if err != nil && d.ended == nil && !errors.Is(err, ErrUnknown) && len(d.errs) < mostErrors {
+		d.errs = append(d.errs, err)
+	}
 }
 
 // file shows one file.

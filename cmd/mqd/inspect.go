@@ -25,7 +25,8 @@ commands, the node file.
 
 A damaged file is shown up to the damage, and a journal, a segment or an index behind
 it too. What a file is, is told by how it begins, else by its name. With -o jsonl, or
-json, every line is an object with a type and what belongs to it.
+json, every line is an object with a type and what belongs to it. What of a directory
+cannot be read does not end it, and is named at the end with status 1.
 
 Nothing is changed and no lock is taken, so that a file may change under the eyes of
 whoever looks at a running broker. Whether everything is whole is told by mqd verify.`,

@@ -112,8 +112,8 @@ func TestABundleHasWhatAReportNeeds(t *testing.T) {
 	}
 
 	b.kill()
-	if r := run(t, "", append(args, filepath.Join(t.TempDir(), "c.tar.gz"), "--data-dir", dir)...); r.status != 0 {
-		t.Errorf("of a broker that is down: status %d: %s", r.status, r.errs)
+	if r := run(t, "", append(args, filepath.Join(t.TempDir(), "c.tar.gz"), "--data-dir", dir)...); r.status != 2 {
+		t.Errorf("of a broker that is down, which --admin names: status %d: %s", r.status, r.errs)
 	} else {
 		wants(t, r.out, "not in it: broker/1/live.txt", "no broker has its admin HTTP at "+admin)
 	}

@@ -39,6 +39,7 @@ type entry struct {
 	// Missing says why it is not there.
 	Missing string `json:"missing,omitempty"`
 
+	flag string // that has asked for it, "" for none
 	text []byte
 	link string
 	dir  bool

@@ -20,11 +20,12 @@ type question struct {
 	name, what, path string
 	kind             kind
 	extra            time.Duration // that its answer takes by itself
+	flag             string        // that asks for it
 }
 
 // probes are answered at once, also by a broker whose shards do not turn.
 var probes = []question{
-	{name: "live.txt", what: "whether the loops turn", path: admin.PathLive},
+	{name: "live.txt", what: "whether the loops turn", path: admin.PathLive, flag: "admin"},
 	{name: "ready.txt", what: "whether messages are taken and served", path: admin.PathReady},
 	{name: "startup.txt", what: "whether the start is over", path: admin.PathStartup},
 }
@@ -49,7 +50,7 @@ func others(seconds int) []question {
 	all = append(all, question{name: "go.trace", what: "the newest seconds of Go's scheduler, for go tool trace", path: admin.PathTrace, kind: binary})
 	if seconds > 0 {
 		all = append(all, question{name: "cpu.pb.gz", what: fmt.Sprintf("profile of the CPU over %d s", seconds),
-			path: fmt.Sprintf("%sprofile?seconds=%d", admin.PathProfiles, seconds), kind: binary, extra: time.Duration(seconds) * time.Second})
+			path: fmt.Sprintf("%sprofile?seconds=%d", admin.PathProfiles, seconds), kind: binary, extra: time.Duration(seconds) * time.Second, flag: "cpu"})
 	}
 	return all
 }
@@ -64,7 +65,7 @@ type informant struct {
 func (i *informant) ask(ctx context.Context, b *bundle, dir string, all []question) {
 	for _, q := range all {
 		content, err := i.answer(ctx, q)
-		b.add(dir+q.name, q.what, q.kind, content, err)
+		b.add(dir+q.name, q.what, q.kind, content, err).flag = q.flag
 	}
 }
 

@@ -121,7 +121,7 @@ func TestABrokerThatIsDownIsNoReasonForNoBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := make1(t.Context(), "and this too\n", "--admin", nowhere, "--data-dir", dir, "--out", out, "--log", log, "--log", "-", "--log", "/no/such")
-	if err != nil {
+	if lack := (*lackError)(nil); !errors.As(err, &lack) || !strings.Contains(err.Error(), "--admin (broker/1/live.txt: no broker has its") || !strings.Contains(err.Error(), "--log (log-3.txt: open /no/such: no such") {
 		t.Fatal(err)
 	}
 	files, m := open(t, out)
@@ -170,7 +170,7 @@ func TestARunningBrokerIsAskedTwice(t *testing.T) {
 		}
 		return 200, fmt.Sprintf("%s, answer %d", path, n)
 	})
-	if _, err := make1(t.Context(), "", "--admin", addr, "--out", out, "--cpu", "1s"); err != nil {
+	if _, err := make1(t.Context(), "", "--admin", addr, "--out", out, "--cpu", "1s"); err == nil || !strings.HasSuffix(err.Error(), "asked for: --cpu (broker/cpu.pb.gz: the broker serves no profiles: its setting admin.pprof (--admin-pprof) is false)") {
 		t.Fatal(err)
 	}
 	files, m := open(t, out)
@@ -207,7 +207,7 @@ func TestABundleIsBounded(t *testing.T) {
 	if err := os.WriteFile(log, []byte(long+"the end\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := make1(t.Context(), long+"the other end\n", "--admin", addr, "--data-dir", dir, "--out", out, "--log", log, "--log", "-"); err != nil {
+	if _, err := make1(t.Context(), long+"the other end\n", "--admin", addr, "--data-dir", dir, "--out", out, "--log", log, "--log", "-"); status(err) != statusLacks { // there was no room for all
 		t.Fatal(err)
 	}
 	files, m := open(t, out)
@@ -310,7 +310,7 @@ func TestSecretsAreHidden(t *testing.T) {
 		}
 	}
 	dir, out := directory(t), filepath.Join(t.TempDir(), "b.tar.gz")
-	if _, err := make1(t.Context(), "token="+secret+"\n", "--admin", nowhere, "--data-dir", dir, "--out", out, "--log", "-"); err != nil {
+	if _, err := make1(t.Context(), "token="+secret+"\n", "--admin", nowhere, "--data-dir", dir, "--out", out, "--log", "-"); status(err) != statusLacks {
 		t.Fatal(err)
 	}
 	files, _ := open(t, out)
@@ -325,5 +325,40 @@ func TestReasonsHideSecrets(t *testing.T) {
 	e := b.add("settings.yaml", "settings", text, nil, errors.New(`f:1: there is no section "password=hunter2hunter2"`))
 	if strings.Contains(e.Missing, "hunter2") || !strings.Contains(e.Missing, "no section") {
 		t.Errorf("%q", e.Missing)
+	}
+}
+
+// status is what the program would end with.
+func status(err error) int {
+	if lack := (*lackError)(nil); errors.As(err, &lack) {
+		return lack.ExitStatus()
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// What nobody has asked for may be missing; what a flag names may not. There is a bundle in
+// either case.
+func TestWhatAFlagHasAskedForMustBeThere(t *testing.T) {
+	t.Setenv(settings.AdminVar, nowhere)
+	dir, none := directory(t), filepath.Join(t.TempDir(), "none")
+	up := fake(t, func(string, int64) (int, string) { return 200, "{}" })
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"", 0}, {"--data-dir " + dir, 0}, {"--admin " + up, 0},
+		{"--admin junk", 2}, {"--admin " + nowhere, 2}, {"--data-dir " + none, 2}, {"--log " + none, 2}, {"--cpu 1s", 2},
+	} {
+		out := filepath.Join(t.TempDir(), "b.tar.gz")
+		text, err := make1(t.Context(), "", append(strings.Fields(c.args), "--out", out)...)
+		if status(err) != c.want || !strings.HasPrefix(text, out) {
+			t.Errorf("%s: status %d, want %d: %v\n%s", c.args, status(err), c.want, err, text)
+		}
+		if _, m := open(t, out); m.Form != form {
+			t.Errorf("%s: no bundle", c.args)
+		}
 	}
 }

@@ -27,6 +27,8 @@ const (
 	mostProfile = time.Minute
 	// mostBetween is the longest time between the two times that figures are asked for.
 	mostBetween = 10 * time.Minute
+	// statusLacks is the exit status when something that was asked for is missing.
+	statusLacks = 2
 )
 
 // Needs are what the verb has of the program.
@@ -73,6 +75,10 @@ It works on the broker's machine, whether the broker runs or not. What cannot be
 named with the reason, here and in the manifest.json of the bundle. Run it as the broker's
 user or as root, who may read the data directory.
 
+The exit status is 1 when no bundle was written, and 2 when one was and something that a
+flag has asked for is not in it: the broker of --admin, --data-dir, --config, a --log, the
+profile of --cpu.
+
 Message contents are not in it, and what looks like a secret is hidden; names of topics,
 groups, clients and files are in it, and so is what the logs say. Look through it before
 you send it. It has at most 64 MiB, before it is compressed.`,
@@ -104,9 +110,41 @@ you send it. It has at most 64 MiB, before it is compressed.`,
 	return cmd
 }
 
-// run gathers and writes.
-func (o *order) run(ctx context.Context, cmd *cobra.Command, n Needs, broker *adminclient.Broker) (err error) {
+// run gathers and writes. The error may also be that something is not in the bundle.
+func (o *order) run(ctx context.Context, cmd *cobra.Command, n Needs, broker *adminclient.Broker) error {
 	b := &bundle{manifest: manifest{Form: form, Created: time.Now().UTC(), Version: n.Host.Version}}
+	if err := o.make(ctx, b, cmd, n, broker); err != nil {
+		return err
+	}
+	return b.lacks(o.out, cmd.Flags().Changed)
+}
+
+// lackError is that something that was asked for is not in a bundle that was written.
+type lackError struct{ text string }
+
+func (e *lackError) Error() string { return e.text }
+
+// ExitStatus is the program's.
+func (e *lackError) ExitStatus() int { return statusLacks }
+
+// lacks is the error for what flags have asked for and could not be had.
+func (b *bundle) lacks(file string, given func(flag string) bool) error {
+	var flags []string
+	known := map[string]bool{} // with their reasons
+	for _, e := range b.Entries {
+		if e.Missing != "" && e.flag != "" && given(e.flag) && !known[e.flag+e.Missing] {
+			known[e.flag+e.Missing] = true
+			flags = append(flags, fmt.Sprintf("--%s (%s: %s)", e.flag, e.Name, e.Missing))
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	return &lackError{fmt.Sprintf("%s was written without what a flag has asked for: %s", file, strings.Join(flags, ", "))}
+}
+
+// make gathers and writes.
+func (o *order) make(ctx context.Context, b *bundle, cmd *cobra.Command, n Needs, broker *adminclient.Broker) (err error) {
 	if o.out == "" {
 		o.out = "mqd-bundle-" + b.Created.Format("20060102T150405Z") + suffix
 	}
@@ -145,7 +183,7 @@ func (o *order) gather(ctx context.Context, b *bundle, cmd *cobra.Command, n Nee
 	if err == nil {
 		err = cfg.Print(&print, settings.WithSources)
 	}
-	b.add("settings.yaml", "settings by the flags, the environment and the file of this command", text, print.Bytes(), err)
+	b.add("settings.yaml", "settings by the flags, the environment and the file of this command", text, print.Bytes(), err).flag = "config"
 
 	i := &informant{Broker: broker}
 	b.Admin, _ = i.Address() // the first question has the error
@@ -160,10 +198,10 @@ func (o *order) gather(ctx context.Context, b *bundle, cmd *cobra.Command, n Nee
 	b.Directory = dir
 	b.host(n.Host, dir, pid)
 	list, err := listing(dir)
-	b.add("data.txt", "names and sizes of the files in the data directory", text, list, err)
+	b.add("data.txt", "names and sizes of the files in the data directory", text, list, err).flag = "data-dir"
 	for at, name := range o.logs {
 		end, err := tail(name, cmd.InOrStdin())
-		b.add(fmt.Sprintf("log-%d.txt", at+1), "the end of "+name, text, end, err)
+		b.add(fmt.Sprintf("log-%d.txt", at+1), "the end of "+name, text, end, err).flag = "log"
 	}
 	i.ask(ctx, b, "broker/", others(int(o.cpu/time.Second)))
 	if i.silent == nil {
