@@ -3,7 +3,6 @@ package node
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 )
@@ -26,9 +25,7 @@ func (l *load) keep(topics ...string) {
 // was written, a power cut what was flushed.
 func TestWhatWasAcknowledgedIsThereAfterDeathsAndPowerCuts(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
-		seed := uint64(time.Now().UnixNano())
-		rng := rand.New(rand.NewPCG(seed, 0))
-		t.Logf("seed %d", seed)
+		rng := rand.New(rand.NewPCG(seedOf(t), 0))
 		cfg := small(shards)
 		cfg.JournalBytes = 1 << 20 // so that it wraps
 		r := newRig(t, cfg, func(o *sim.Options) {

@@ -83,11 +83,11 @@ func newRig(t testing.TB, cfg Config, change ...func(*sim.Options)) *rig {
 
 // newMachine makes a machine on which no node runs.
 func newMachine(t testing.TB, cfg Config, change ...func(*sim.Options)) *rig {
-	o := sim.Options{Seed: uint64(time.Now().UnixNano()), Mode: sim.RealTime}
+	o := sim.Options{Seed: seedOf(t), Mode: sim.RealTime}
 	for _, f := range change {
 		f(&o)
 	}
-	t.Logf("seed %d", o.Seed)
+	t.Logf("seed %d (-node.rig)", o.Seed)
 	w := sim.New(o)
 	r := &rig{t: t, w: w, p: &platform{w: w}, cfg: cfg, log: &logged{}}
 	r.cfg.Log = slog.New(slog.NewTextHandler(r.log, nil))
