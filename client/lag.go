@@ -40,8 +40,18 @@ type Lag struct {
 // Lag asks the broker how far the consumer is behind, in order of topic and partition. For
 // each partition the broker looks the record at the position up, which may read from its
 // disk: ask for it every second, not for every batch. A broker that was
-// built before it could be asked for bytes and time leaves them at -1.
+// built before it could be asked for bytes and time leaves them at -1. A member of a group
+// waits first until it has begun with the partitions that the group has given to it: else
+// they would be missing, as if there were nothing to do.
 func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
+	co.mu.Lock()
+	m := co.member
+	co.mu.Unlock()
+	if m != nil {
+		if err := m.TakenUp(ctx); err != nil {
+			return nil, opError("lag", "", -1, err)
+		}
+	}
 	co.mu.Lock()
 	qs := make([]lagQuery, len(co.feeds))
 	for i, f := range co.feeds {

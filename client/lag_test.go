@@ -1,7 +1,10 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,4 +79,32 @@ func TestTheLagOfATopicThatIsGoneIsAnError(t *testing.T) {
 	b.mu.Unlock()
 	_, err := co.Lag(testContext(t))
 	wantError(t, err, ErrUnknownTopic, "lag a")
+}
+
+// A member that has not begun with its partitions yet is behind in them all the same: who
+// reads up to the end would take none for the end.
+func TestTheLagOfAMemberWaitsForItsPartitions(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("a", 1)
+	b.put("a", 0, CompressNone, numbered(0, 4)...)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(asked) })
+	b.onRequest(func(_ *fakeConn, h wire.Header, _ []byte) fault {
+		if h.Op == wire.OpGroupOffsets {
+			tell()
+			<-answer
+		}
+		return pass
+	})
+	co := joinFake(t, b, Topics("a"))
+	<-asked
+	ended, end := context.WithCancel(testContext(t))
+	end()
+	if lags, err := co.Lag(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("before it has begun: %+v, %v", lags, err)
+	}
+	close(answer)
+	if lags, err := co.Lag(testContext(t)); err != nil || len(lags) != 1 || lags[0].Records != 4 {
+		t.Fatalf("%+v, %v", lags, err)
+	}
 }

@@ -97,6 +97,8 @@ type Member struct {
 	returned   chan struct{} // closed when a partition that is given up has nothing outstanding
 	due        uint64        // how much of a commit has been finished since the last one
 	pending    []*Part       // granted, and not adopted yet
+	listed     bool          // works by a list of the membership that there is now
+	taken      chan struct{} // closed when it does, with nothing pending
 }
 
 // Join makes the first membership and keeps it from then on.
@@ -104,7 +106,7 @@ func Join(ctx context.Context, cfg Config, host Host) (*Member, error) {
 	m := &Member{
 		cfg: cfg, host: host, parts: map[wire.PartitionRef]*Part{},
 		committing: make(chan struct{}, 1), nudge: make(chan struct{}, 1), closed: make(chan struct{}),
-		returned: make(chan struct{}),
+		returned: make(chan struct{}), taken: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	sent := time.Now()
@@ -242,12 +244,41 @@ func (m *Member) apply(a *wire.GroupAssignment) {
 	m.giveUp(lost)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.generation = a.Generation
+	m.generation, m.listed = a.Generation, true
 	for _, g := range a.Grants {
 		if m.parts[g.PartitionRef] == nil {
 			p := newPart(m, g)
 			m.parts[p.Ref] = p
 			m.pending = append(m.pending, p)
+		}
+	}
+	m.look()
+}
+
+// look tells who waits in TakenUp. The lock is held.
+func (m *Member) look() {
+	if m.listed && len(m.pending) == 0 {
+		close(m.taken)
+		m.taken = make(chan struct{})
+	}
+}
+
+// TakenUp waits until the member has begun with all partitions that its group has given to
+// it, as far as it knows. The error is that of ctx.
+func (m *Member) TakenUp(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		done, taken := m.listed && len(m.pending) == 0, m.taken
+		m.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-taken:
+		case <-m.ctx.Done():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -330,7 +361,7 @@ func (m *Member) retire(parts []*Part) {
 func (m *Member) abandon() {
 	m.mu.Lock()
 	lost := m.take(func(*Part) bool { return true })
-	m.generation = 0
+	m.generation, m.listed = 0, false
 	for _, p := range lost {
 		p.gone = true
 	}
@@ -362,6 +393,7 @@ func (m *Member) adopt() {
 	}
 	m.mu.Lock()
 	m.pending = nil
+	m.look()
 	m.mu.Unlock()
 }
 
