@@ -135,6 +135,16 @@ func (b *broker) wait(what string, holds func() bool) {
 	}
 }
 
+// pause lets others go on.
+func pause(ctx context.Context) {
+	tick := time.NewTimer(time.Millisecond)
+	defer tick.Stop()
+	select {
+	case <-tick.C:
+	case <-ctx.Done():
+	}
+}
+
 // memory is what the process weighs.
 func (b *broker) memory() rig.Memory {
 	b.t.Helper()

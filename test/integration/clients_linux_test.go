@@ -90,7 +90,7 @@ func (ph *phoenix) freeze() {
 
 func (ph *phoenix) dial(ctx context.Context, opts ...client.Option) *client.Client {
 	ph.t.Helper()
-	opts = append([]client.Option{client.WithBackoff(time.Millisecond, 20*time.Millisecond), client.WithTimeout(5 * time.Second)}, opts...)
+	opts = append([]client.Option{client.WithBackoff(time.Millisecond, 20*time.Millisecond), client.WithTimeout(patience)}, opts...)
 	c, err := client.Dial(ctx, []string{ph.addr}, opts...)
 	if err != nil {
 		ph.t.Fatal(err)
@@ -152,7 +152,7 @@ func (u *user) flush(ctx context.Context) error {
 // what it knows, and leaves a client that goes on.
 func TestCallsEndWhateverBecomesOfTheBroker(t *testing.T) {
 	ph := rise(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
 	lost := func(err error) bool { return errors.Is(err, client.ErrOutcomeUnknown) }
 	retriable := func(err error) bool {
@@ -218,22 +218,12 @@ func TestCallsEndWhateverBecomesOfTheBroker(t *testing.T) {
 	}
 }
 
-// pause lets others go on.
-func pause(ctx context.Context) {
-	tick := time.NewTimer(time.Millisecond)
-	defer tick.Stop()
-	select {
-	case <-tick.C:
-	case <-ctx.Done():
-	}
-}
-
 // Records are in flight, there is no broker and there will be none: closing ends, with
 // a context without an end, with one that has ended, with one that will, and twice at
 // once.
 func TestClosingEndsWithoutABroker(t *testing.T) {
 	ph := rise(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	ended, end := context.WithCancel(ctx)
 	end()
@@ -244,7 +234,7 @@ func TestClosingEndsWithoutABroker(t *testing.T) {
 	}
 	var users []*client.Client
 	for range 3 {
-		c := ph.dial(ctx, hooks)
+		c := ph.dial(ctx, hooks, client.WithTimeout(10*time.Second)) // for so long it closes
 		if _, err := c.Consumer(client.Topics("t")); err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ type compactor struct {
 }
 
 func compactAndKill(t *testing.T, how client.ProducerOption, args ...string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience+time.Duration(*compactKills)*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience+2*time.Duration(*compactKills)*patience)
 	defer cancel()
 	c := &compactor{mortal: mortal{t: t, dir: rig.DataDir(t), args: args}, keyLedger: newKeyLedger()}
 	c.start()
@@ -352,10 +352,11 @@ var steps = []step{
 	{"a log was replaced", ".log", syscall.IN_MOVED_TO},
 }
 
-// dirWatch tells what happens in directories.
+// dirWatch counts what happens in directories.
 type dirWatch struct {
 	t    *testing.T
-	seen chan step
+	seen map[step]*atomic.Int64
+	more chan struct{} // there may be more of something
 }
 
 func watchDirs(t *testing.T, dirs []string) *dirWatch {
@@ -371,12 +372,15 @@ func watchDirs(t *testing.T, dirs []string) *dirWatch {
 			t.Fatal(err)
 		}
 	}
-	w := &dirWatch{t: t, seen: make(chan step)}
+	w := &dirWatch{t: t, seen: map[step]*atomic.Int64{}, more: make(chan struct{}, 1)}
+	for _, s := range steps {
+		w.seen[s] = new(atomic.Int64)
+	}
 	go w.listen(events)
 	return w
 }
 
-// listen tells of steps for which somebody waits.
+// listen counts steps.
 func (w *dirWatch) listen(events *os.File) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -391,12 +395,13 @@ func (w *dirWatch) listen(events *os.File) {
 			at += int(e.Len)
 			for _, s := range steps {
 				if e.Mask&s.mask != 0 && strings.HasSuffix(name, s.suffix) {
-					select {
-					case w.seen <- s:
-					default:
-					}
+					w.seen[s].Add(1)
 				}
 			}
+		}
+		select {
+		case w.more <- struct{}{}:
+		default:
 		}
 	}
 }
@@ -404,16 +409,14 @@ func (w *dirWatch) listen(events *os.File) {
 // wait waits until a step has been seen n times from now on.
 func (w *dirWatch) wait(ctx context.Context, which step, n int) {
 	w.t.Helper()
-	limit, cancel := context.WithTimeout(ctx, patience)
+	limit, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
-	for n > 0 {
+	seen := w.seen[which]
+	for end := seen.Load() + int64(n); seen.Load() < end; {
 		select {
-		case s := <-w.seen:
-			if s == which {
-				n--
-			}
+		case <-w.more:
 		case <-limit.Done():
-			w.t.Fatalf("waited %v until %s", patience, which.what)
+			w.t.Fatalf("waited %v until %d times %s: %d are missing", 2*patience, n, which.what, end-seen.Load())
 		}
 	}
 }

@@ -400,6 +400,10 @@ func readTo(ctx context.Context, t *testing.T, co *client.Consumer, from, to int
 	t.Helper()
 	for next := from; next < to; {
 		b, err := co.Poll(ctx)
+		var e *client.Error
+		if errors.As(err, &e) && e.Retriable {
+			continue // a heartbeat that was late, say: it goes on where it is
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +423,7 @@ func readTo(ctx context.Context, t *testing.T, co *client.Consumer, from, to int
 // whether it left or died, and a group that was deleted begins by its reset policy.
 func TestC2AGroupGoesOnWhereItWas(t *testing.T) {
 	ph := rise(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
 	c := ph.dial(ctx)
 	defer closeNow(c)
@@ -443,8 +447,8 @@ func TestC2AGroupGoesOnWhereItWas(t *testing.T) {
 		t.Helper()
 		readTo(ctx, t, co, from, to, commit)
 	}
-	// The session of the one that dies ends soon, and those of the others not because the
-	// machine is slow.
+	// The session of the one that dies ends soon, although not while it lives on a machine
+	// that stands still for some seconds, and those of the others do not end.
 	join := func(session time.Duration) (*lifeline, *client.Client, *client.Consumer) {
 		t.Helper()
 		m := &lifeline{}
@@ -459,7 +463,7 @@ func TestC2AGroupGoesOnWhereItWas(t *testing.T) {
 	if err := one.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	m, two, co := join(3 * time.Second)
+	m, two, co := join(10 * time.Second)
 	read(co, 100, 150, true)
 	m.die() // without leaving
 	_, three, co := join(patience)

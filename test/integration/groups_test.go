@@ -19,8 +19,9 @@ type place struct {
 	acked, sent int64 // sent is the one that has no answer, or acked
 }
 
-// commitUntilDead commits for some groups over one connection until it breaks.
-func commitUntilDead(c *rig.Conn, topic wire.TopicID, names []string, places []place, end int64) error {
+// commitUntilDead commits for some groups over one connection until it breaks, and counts
+// what is acknowledged.
+func commitUntilDead(c *rig.Conn, topic wire.TopicID, names []string, places []place, end int64, acks *atomic.Int64) error {
 	for i := 0; ; i = (i + 1) % len(names) {
 		p := &places[i]
 		if p.sent = p.acked + 1; p.sent > end {
@@ -39,6 +40,7 @@ func commitUntilDead(c *rig.Conn, topic wire.TopicID, names []string, places []p
 			return fmt.Errorf("%s to %d: %+v, %v", names[i], p.sent, a, err)
 		}
 		p.acked = p.sent
+		acks.Add(1)
 	}
 }
 
@@ -101,15 +103,17 @@ func TestCommitsOfManyGroupsSurviveKills(t *testing.T) {
 		}
 		places[i] = make([]place, each)
 	}
-	acked := int64(0)
 	for round := range 3 {
 		var all sync.WaitGroup
 		errs := make([]error, conns)
+		var acks atomic.Int64
 		for i := range conns {
 			c := open()
-			all.Go(func() { errs[i] = commitUntilDead(c, topic, names[i], places[i], end) })
+			all.Go(func() { errs[i] = commitUntilDead(c, topic, names[i], places[i], end, &acks) })
 		}
-		time.Sleep(500 * time.Millisecond) // of work
+		for acks.Load() < 3*conns*each && ctx.Err() == nil {
+			pause(ctx)
+		}
 		if err := m.p.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -124,15 +128,11 @@ func TestCommitsOfManyGroupsSurviveKills(t *testing.T) {
 				p := &places[i][k]
 				got := mustHavePlace(t, c, topic, names[i][k], *p)
 				p.acked, p.sent = got, got
-				acked += got
 			}
 		}
 		if t.Failed() {
 			t.Fatalf("after %d kills", round+1)
 		}
-	}
-	if acked == 0 {
-		t.Error("no commit was acknowledged at all")
 	}
 }
 
