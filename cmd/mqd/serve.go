@@ -181,7 +181,7 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkDataDir(b.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := checkPort(ctx, b.cfg, portPatience); err != nil {
+	if err := checkPort(ctx, b.cfg, portLooks); err != nil {
 		return err
 	}
 	if err := b.openAdmin(); err != nil {

@@ -92,16 +92,15 @@ func checkListen(c *settings.Config) error {
 	return nil
 }
 
-// portPatience is how long a port may be in use. The kernel takes the rings of a
-// killed process down behind its back, and with them its sockets: a broker that is
-// started at once in its place finds the port taken for a moment.
-const portPatience = time.Second
+// portLooks is how often it is looked whether a port has become free, every 10 ms. The
+// kernel takes the rings of a killed process down behind its back, and with them its
+// sockets: a broker that is started at once in its place finds the port taken for a moment.
+// Looks are counted and not time, which goes on where the whole machine stands still.
+const portLooks = 100
 
 // checkPort refuses an address that cannot be listened on, before anything is
 // written to the data directory. The node looks again when it has the directory.
-func checkPort(ctx context.Context, c *settings.Config, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+func checkPort(ctx context.Context, c *settings.Config, looks int) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -112,7 +111,7 @@ func checkPort(ctx context.Context, c *settings.Config, patience time.Duration) 
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
+		if looks--; looks <= 0 || !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
 		select {

@@ -75,7 +75,7 @@ func Start(c Config) (*Broker, error) {
 	b.cmd.ExtraFiles = []*os.File{write}
 	b.cmd.SysProcAttr = Attributes()
 	// What a child of the child keeps open must not hold up Wait.
-	b.cmd.WaitDelay = 5 * time.Second
+	b.cmd.WaitDelay = time.Minute
 	err = b.launch()
 	if err := errors.Join(err, write.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", c.Binary, err), read.Close())
