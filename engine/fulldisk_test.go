@@ -182,6 +182,17 @@ func TestNobodyWaitsForAFullDisk(t *testing.T) {
 // A start on a full disk has the ballast and what segments have allocated in advance. What
 // had been acknowledged and was in the journal alone did not fit where others had room.
 func TestAStartOnAFullDiskTakesBackWhatIsAllocatedInAdvance(t *testing.T) {
+	startOnAFullDisk(t, 64<<10)
+}
+
+// A broker that was killed when segments had just taken what the ballast gave left a disk
+// without a free block: the next start failed at the node file, which it wrote first.
+func TestAStartNeedsNoFreeBlockForItsNodeFile(t *testing.T) { startOnAFullDisk(t, 0) }
+
+// startOnAFullDisk starts a node that was killed and finds no free space, a ballast of
+// some bytes, and a segment with blocks to spare.
+func startOnAFullDisk(t *testing.T, given int64) {
+	t.Helper()
 	r := newRig(t, rigOptions{journal: 1 << 20, chunks: 8 << 20})
 	id := r.topic(1, ClassFlushed)
 	p, q := r.part(id, 0), r.part(id, 1)
@@ -197,15 +208,41 @@ func TestAStartOnAFullDiskTakesBackWhatIsAllocatedInAdvance(t *testing.T) {
 	}
 	r.w.Kill()
 	full.End()
-	f, err := r.w.FS().Open(rigDir+"/"+ballast.Name, aio.OpenWrite|aio.OpenCreate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.Allocate(0, 64<<10), f.Close()); err != nil {
-		t.Fatal(err)
+	if given > 0 {
+		f, err := r.w.FS().Open(rigDir+"/"+ballast.Name, aio.OpenWrite|aio.OpenCreate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Allocate(0, given), f.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.leave(0)
 	r.start()
 	r.mustHold(r.part(id, 0), kept)
 	r.mustHold(r.part(id, 1), late)
+}
+
+// noBallast hears of a ballast.
+type noBallast struct{}
+
+func (noBallast) BallastMade(int64)           {}
+func (noBallast) BallastMissing(int64, error) {}
+func (noBallast) BallastUnable(error)         {}
+
+// What the ballast gave was taken by segments in advance, and nothing was left of it for
+// the next start.
+func TestNothingIsTakenInAdvanceOfWhatTheBallastGave(t *testing.T) {
+	r := newRig(t, rigOptions{journal: 1 << 20, chunks: 8 << 20})
+	p := r.part(r.topic(1, ClassFlushed), 0)
+	r.sendWait(p, 1, 100)
+	r.leave(1 << 20)
+	s := p.store
+	b, k := ballast.New(s.loop, rigDir, 1<<40, 1, noBallast{})
+	s.opts.Ballast = b
+	k.Begin(true)
+	r.checkpointAll()
+	if !b.Missing() || p.active.allocated != aio.BlockSize {
+		t.Fatalf("ballast missing %v, %d bytes allocated for a message", b.Missing(), p.active.allocated)
+	}
 }

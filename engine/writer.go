@@ -135,7 +135,11 @@ func (w *writer) segmentOpen(err error) {
 	}
 	need := roundUp(w.target, aio.BlockSize)
 	if w.seg.allocated < need {
-		w.allocate(segment.NextAllocation(w.seg.allocated, need, w.p.cfg.SegmentBytes))
+		size := need
+		if !w.s.DiskFull() { // what the ballast gave is for what has been acknowledged
+			size = segment.NextAllocation(w.seg.allocated, need, w.p.cfg.SegmentBytes)
+		}
+		w.allocate(size)
 		return
 	}
 	w.data()

@@ -139,7 +139,7 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 	}{
 		{[]func() error{r.recognize, r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers}, &spent.State},
 		{[]func() error{r.scanJournals, r.agree}, &spent.Journals},
-		{[]func() error{r.replayCatalog, r.replayRest, r.findLosses, r.flushAll}, &spent.Replay},
+		{[]func() error{r.replayCatalog, r.listRest, r.saveNode, r.replayRest, r.findLosses, r.flushAll}, &spent.Replay},
 		{[]func() error{r.makeDurable, r.closeGaps}, &spent.Flush},
 		{[]func() error{r.writeCheckpoints, r.removeStale}, &spent.Checkpoints},
 	} {
@@ -231,8 +231,8 @@ func (r *recovery) recognize() error {
 	return nil
 }
 
-// readNode reads the node file, or makes one in an empty directory, and counts
-// this start, which gives the term.
+// readNode reads the node file, or begins one for an empty directory, and counts this
+// start, which gives the term.
 func (r *recovery) readNode() error {
 	n, err := checkpoint.LoadNode(r.fs, r.opts.Dir)
 	switch {
@@ -252,8 +252,13 @@ func (r *recovery) readNode() error {
 	}
 	r.out.Node, r.out.Term = n, n.Term()
 	r.out.Slots = layout.Assignment(int(n.Slots), r.opts.Shards)
-	return checkpoint.SaveNode(r.fs, r.opts.Dir, &n)
+	return nil
 }
+
+// saveNode writes the node file, before anything that is of this start's term: with that,
+// no other start has the same. A full disk has room for it only when the partitions'
+// files have given back what they were allocated in advance.
+func (r *recovery) saveNode() error { return checkpoint.SaveNode(r.fs, r.opts.Dir, &r.out.Node) }
 
 // mustBeEmpty refuses a directory that has journals or checkpoints and no node
 // file: it is damaged, and starting afresh would hide what it holds.

@@ -183,8 +183,8 @@ func (r *recovery) replayCatalog() error {
 	})
 }
 
-// replayRest brings every other partition up to date.
-func (r *recovery) replayRest() error {
+// listRest lists the files of every other partition that a checkpoint speaks of.
+func (r *recovery) listRest() error {
 	var found []*replayed
 	for _, p := range r.sorted() {
 		if p.ok {
@@ -205,6 +205,11 @@ func (r *recovery) replayRest() error {
 			return err
 		}
 	}
+	return nil
+}
+
+// replayRest brings every partition but the catalog's up to date.
+func (r *recovery) replayRest() error {
 	if err := r.replay(false); err != nil {
 		return err
 	}
