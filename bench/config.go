@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -128,10 +129,13 @@ type Load struct {
 	Depth int `json:"depth"`
 	// Rate makes it an open loop of so many messages a second, over all
 	// connections together; Burst one that comes in bursts.
-	Rate  int64 `json:"rate,omitempty"`
-	Burst Burst `json:"burst,omitzero"`
+	Rate  int64      `json:"rate,omitempty"`
+	Burst pace.Burst `json:"burst,omitzero"`
 	// Poisson makes the gaps of Rate random.
 	Poisson bool `json:"poisson,omitempty"`
+	// Day makes Rate the mean of a curve that repeats after so long, 0 for none: see
+	// [pace.Schedule].
+	Day time.Duration `json:"day_ns,omitempty"`
 	// Sizes are the sizes of messages, as [draw.ParseSizes] reads them; "" is the
 	// default mix. Size, if not 0, is the size of all in bytes instead.
 	Sizes string `json:"sizes,omitempty"`
@@ -234,8 +238,8 @@ func (c Load) validate() error {
 	if !(c.KeySkew >= 0 && c.KeySkew <= 10) || !(c.Plain >= 0 && c.Plain <= 1) {
 		return fmt.Errorf("%w: key skew %g and compressible share %g, expected 0 to 10 and 0 to 1", ErrConfig, c.KeySkew, c.Plain)
 	}
-	if c.Poisson && c.Rate == 0 {
-		return fmt.Errorf("%w: Poisson arrivals without a rate", ErrConfig)
+	if (c.Poisson || c.Day != 0) && c.Rate == 0 {
+		return fmt.Errorf("%w: Poisson arrivals or a day without a rate", ErrConfig)
 	}
 	if _, err := c.sizes(0); err != nil {
 		return err
@@ -244,7 +248,7 @@ func (c Load) validate() error {
 		return fmt.Errorf("%w: %d messages of up to %d bytes make no batch below %d bytes", ErrConfig, c.BatchMessages, c.largest(), batch.MaxSize)
 	}
 	if c.Open() {
-		return c.schedule().Validate()
+		return configError(c.schedule().Validate())
 	}
 	return nil
 }
@@ -267,8 +271,8 @@ func configError(err error) error {
 	return fmt.Errorf("%w: %w", ErrConfig, err)
 }
 
-func (c Load) schedule() Schedule {
-	return Schedule{Rate: c.Rate, Batch: int64(c.BatchMessages), Burst: c.Burst, Poisson: c.Poisson}
+func (c Load) schedule() pace.Schedule {
+	return pace.Schedule{Rate: c.Rate, Batch: int64(c.BatchMessages), Burst: c.Burst, Poisson: c.Poisson, Day: c.Day}
 }
 
 // groups is the number of frames that each connection sends, at most.
@@ -328,6 +332,8 @@ func (c Load) Title() string {
 		parts = append(parts, fmt.Sprintf("open loop, bursts of %d messages in %v every %v", c.Burst.Messages, c.Burst.Length, c.Burst.Period))
 	case c.Poisson:
 		parts = append(parts, fmt.Sprintf("open loop, Poisson, %d messages/s", c.Rate))
+	case c.Day > 0:
+		parts = append(parts, fmt.Sprintf("open loop, a day in %v, %d messages/s in the mean and %.1f times that at its peak", c.Day, c.Rate, pace.PeakOfDay()))
 	case c.Rate > 0:
 		parts = append(parts, fmt.Sprintf("open loop, %d messages/s", c.Rate))
 	default:

@@ -4,7 +4,7 @@
 //
 // How it measures:
 //
-//   - An open loop has absolute intended send times ([Schedule]). Latency is
+//   - An open loop has absolute intended send times ([pace.Schedule]). Latency is
 //     completion minus intended time, so that waiting in a client that has fallen
 //     behind counts; service time and send lag stand beside it, and a run whose
 //     lag is more than a tenth of its latency is marked invalid.
@@ -23,3 +23,16 @@
 //
 // The program that uses the package says how I/O is done: see [Platform].
 package bench
+
+import "errors"
+
+var (
+	// ErrConfig: a measurement was asked for that cannot be made.
+	ErrConfig = errors.New("invalid setting")
+	// ErrFailed: messages were lost, repeated, reordered, changed or refused.
+	ErrFailed = errors.New("messages did not come back as they went out")
+	// ErrBroker: the broker answered what it must not, or not at all.
+	ErrBroker = errors.New("broker")
+	// ErrConnection: a connection ended or did not come about.
+	ErrConnection = errors.New("connection")
+)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -58,8 +59,8 @@ type portRun struct {
 	mu       sync.Mutex
 	slots    []portMessage
 	free     []int
-	lanes    []sentLane
-	trackers []tracker
+	lanes    []ledger.Lane
+	trackers []ledger.Tracker
 	wrong    int64
 	lastSeen int64
 	over     bool
@@ -102,7 +103,7 @@ func newPortRun(port Port, load Load) (*portRun, error) {
 	}
 	p := &portRun{
 		port: port, load: load, id: newID(), sizes: sizes, keys: draw.NewKeys(load.Keys, load.KeySkew, load.Seed), noise: newNoise(load.Seed, load.Plain),
-		slots: make([]portMessage, load.Depth), lanes: make([]sentLane, load.Partitions), trackers: make([]tracker, load.Partitions),
+		slots: make([]portMessage, load.Depth), lanes: make([]ledger.Lane, load.Partitions), trackers: make([]ledger.Tracker, load.Partitions),
 	}
 	for i := range p.slots {
 		p.slots[i].key, p.slots[i].value = make([]byte, draw.KeySize), make([]byte, sizes.Max())
@@ -150,7 +151,7 @@ func (p *portRun) readAll() bool {
 	defer p.mu.Unlock()
 	missing := int64(0)
 	for i := range p.lanes {
-		missing += p.lanes[i].acked - p.trackers[i].seen
+		missing += p.lanes[i].Acked - p.trackers[i].Seen
 	}
 	return missing <= 0 || p.now()-p.lastSeen > int64(readWait)
 }
@@ -189,7 +190,7 @@ func (p *portRun) produce(ctx context.Context) error {
 	p.over, p.lastSeen = true, p.now()
 	for i := range p.slots {
 		if m := &p.slots[i]; m.busy {
-			p.lanes[m.lane].refuse(span{m.seq, m.seq + 1})
+			p.lanes[m.lane].Refuse(ledger.Span{First: m.seq, End: m.seq + 1})
 			p.w.refused(1, wire.CodeInternal, "no answer")
 		}
 	}
@@ -211,8 +212,8 @@ func (p *portRun) send(intended, now int64) bool {
 		n := p.free[len(p.free)-1]
 		p.free, group[i] = p.free[:len(p.free)-1], n
 		m := &p.slots[n]
-		m.lane, m.seq, m.intended, m.held, m.busy = lane, p.lanes[lane].sent, intended, held, true
-		p.lanes[lane].sent++
+		m.lane, m.seq, m.intended, m.held, m.busy = lane, p.lanes[lane].Sent, intended, held, true
+		p.lanes[lane].Sent++
 		m.value = m.value[:p.sizes.Next()]
 		p.noise.write(m.value, stamp{run: p.id, lane: uint32(lane), seq: m.seq, time: intended})
 		if m.key = m.key[:0]; p.keys != nil {
@@ -262,12 +263,12 @@ func (p *portRun) answered(n int, offset int64, err error) {
 	p.free = append(p.free, n)
 	ln := &p.lanes[m.lane]
 	if err != nil {
-		ln.refuse(span{m.seq, m.seq + 1})
+		ln.Refuse(ledger.Span{First: m.seq, End: m.seq + 1})
 		p.w.refused(1, wire.CodeInternal, err.Error())
 		return
 	}
-	ln.acked++
-	ln.offsets += fold(m.seq, offset)
+	ln.Acked++
+	ln.Offsets += ledger.Fold(m.seq, offset)
 	p.w.acked(&request{count: 1, intended: m.intended, ready: m.ready, sent: m.sent, held: m.held}, p.now())
 }
 
@@ -282,7 +283,7 @@ func (p *portRun) received(partition int32, offset int64, value []byte) {
 		p.wrong++
 		return
 	}
-	if p.trackers[partition].take(s.seq, offset) {
+	if p.trackers[partition].Take(s.seq, offset) {
 		p.w.received(s.time, now)
 	}
 }
@@ -296,10 +297,10 @@ func (p *portRun) result() *Result {
 	res.Class = p.load.Durability
 	res.Faults.Corrupted += p.wrong
 	for i := range p.lanes {
-		res.Sent += int64(p.lanes[i].sent)
-		res.Acked += p.lanes[i].acked
-		res.Read += p.trackers[i].seen
-		res.Faults.Add(p.trackers[i].compare(&p.lanes[i]))
+		res.Sent += int64(p.lanes[i].Sent)
+		res.Acked += p.lanes[i].Acked
+		res.Read += p.trackers[i].Seen
+		res.Faults.Add(p.trackers[i].Compare(&p.lanes[i]))
 	}
 	res.summarize()
 	return res

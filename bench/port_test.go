@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mqd-broker/mqd/bench/ledger"
+	"github.com/mqd-broker/mqd/bench/pace"
 )
 
 // fakePort keeps messages in memory and does a misdeed to the fifth.
@@ -128,7 +131,7 @@ func TestAnHonestPortPassesUnderEveryLoad(t *testing.T) {
 		"groups":  {BatchMessages: 20, Partitions: 3, Depth: 60},
 		"open":    {Rate: 20_000, Partitions: 2},
 		"poisson": {Rate: 20_000, Poisson: true, BatchMessages: 3},
-		"bursts":  {Burst: Burst{Messages: 100, Length: time.Millisecond, Period: 5 * time.Millisecond}},
+		"bursts":  {Burst: pace.Burst{Messages: 100, Length: time.Millisecond, Period: 5 * time.Millisecond}},
 		"after":   {Reading: After, Depth: 10},
 		"by key":  {Spread: ByKey, Keys: 50, Partitions: 4, Depth: 8},
 		"one":     {Spread: One, Keys: 50, Partitions: 4, Depth: 8, Sizes: "28-2000"},
@@ -146,7 +149,7 @@ func TestAnHonestPortPassesUnderEveryLoad(t *testing.T) {
 }
 
 func TestEachMisdeedOfAPortIsFound(t *testing.T) {
-	for do, want := range map[misdeed]Faults{
+	for do, want := range map[misdeed]ledger.Faults{
 		lose: {Lost: 1}, duplicate: {Duplicated: 1}, corrupt: {Lost: 1, Corrupted: 1}, misplace: {Moved: 1}, refuse: {Refused: 1}, keepSilent: {Refused: 1},
 	} {
 		res := withPatience(t, func() *Result { return runPort(t, newFakePort(do), Load{Depth: 1000, Reading: After}) }, finds(want))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -15,7 +16,7 @@ const turnBytes = 32 << 10
 
 // lane is what one connection sends to one partition, numbered from 0.
 type lane struct {
-	sentLane
+	ledger.Lane
 	id        uint32
 	partition int32
 }
@@ -119,7 +120,7 @@ func (p *producer) build(intended int64) int {
 	slot := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	r := &p.requests[slot]
-	*r = request{lane: ln, first: ln.sent, count: int64(run.load.BatchMessages), intended: intended, turn: r.turn + 1, busy: true, held: p.passed()}
+	*r = request{lane: ln, first: ln.Sent, count: int64(run.load.BatchMessages), intended: intended, turn: r.turn + 1, busy: true, held: p.passed()}
 
 	start := len(dst)
 	req := wire.ProduceRequest{Topic: run.topic.id, Partition: ln.partition, MinClass: run.load.Class}
@@ -163,11 +164,11 @@ func (p *producer) fill(dst []byte, ln *lane, key int64, intended int64) []byte 
 		} else if p.keys != nil {
 			rec.Key = p.keys.Text(p.keys.Next())
 		}
-		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.sent, time: intended})
+		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.Sent, time: intended})
 		if p.builder.Append(&rec) != nil {
 			invariant.Violated("bench: a batch is within its bound")
 		}
-		ln.sent++
+		ln.Sent++
 	}
 	return p.builder.Finish(run.load.Codec)
 }
@@ -223,16 +224,16 @@ func (p *producer) frame(_ *link, h wire.Header, body []byte, now int64) error {
 
 func (p *producer) acknowledge(r *request, a *wire.ProduceResponse, now int64) {
 	ln := r.lane
-	ln.acked += r.count
+	ln.Acked += r.count
 	for i := range r.count {
-		ln.offsets += fold(r.first+uint64(i), a.BaseOffset+i)
+		ln.Offsets += ledger.Fold(r.first+uint64(i), a.BaseOffset+i)
 	}
 	p.w.acked(r, now)
 }
 
 // refuse notes that a request's messages are not, or perhaps not, in the log.
 func (p *producer) refuse(r *request, code wire.Code, message string) {
-	r.lane.refuse(span{r.first, r.first + uint64(r.count)})
+	r.lane.Refuse(ledger.Span{First: r.first, End: r.first + uint64(r.count)})
 	p.w.refused(r.count, code, message)
 }
 

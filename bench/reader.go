@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -24,7 +25,7 @@ type partReader struct {
 	durable   int64 // as the last answer told
 	asked     bool  // a fetch is in flight
 	wrong     int64 // corrupted messages
-	trackers  []tracker
+	trackers  []ledger.Tracker
 }
 
 // reader reads the partitions of one worker, one fetch in flight for each, and
@@ -45,7 +46,7 @@ func newReader(w *worker, l *link, parts []int32) *reader {
 	r := &reader{w: w, link: l, byNumber: make([]*partReader, run.load.Partitions)}
 	r.decoder.Limit = batch.MaxSize
 	for _, n := range parts {
-		pr := &partReader{partition: n, trackers: make([]tracker, run.load.Connections)}
+		pr := &partReader{partition: n, trackers: make([]ledger.Tracker, run.load.Connections)}
 		r.parts = append(r.parts, pr)
 		r.byNumber[n] = pr
 	}
@@ -166,7 +167,7 @@ func (r *reader) message(pr *partReader, value []byte, offset, now int64) {
 		pr.wrong++
 		return
 	}
-	if pr.trackers[conn].take(s.seq, offset) {
+	if pr.trackers[conn].Take(s.seq, offset) {
 		pr.seen++
 		r.w.received(s.time, now)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mqd-broker/mqd/bench/ledger"
 )
 
 // Verdict says whether a result is to be believed.
@@ -57,11 +59,11 @@ type Result struct {
 	// acknowledged, in nanoseconds; 0 if it was all before, and in the warm-up.
 	AfterBurst []int64 `json:"after_burst_ns,omitempty"`
 	// Sent, Acked and Read count all messages of the run, warm-up included.
-	Sent    int64   `json:"sent"`
-	Acked   int64   `json:"acked"`
-	Read    int64   `json:"read"`
-	Faults  Faults  `json:"faults"`
-	Verdict Verdict `json:"verdict"`
+	Sent    int64         `json:"sent"`
+	Acked   int64         `json:"acked"`
+	Read    int64         `json:"read"`
+	Faults  ledger.Faults `json:"faults"`
+	Verdict Verdict       `json:"verdict"`
 	// Reason is more on a verdict that is not OK.
 	Reason string `json:"reason,omitempty"`
 
@@ -105,8 +107,8 @@ func (r *run) result(workers []*worker) *Result {
 	res.Rate = float64(acked) / took.Seconds()
 	res.Bytes = res.Rate * mean
 	for i := range r.lanes {
-		res.Sent += int64(r.lanes[i].sent)
-		res.Acked += r.lanes[i].acked
+		res.Sent += int64(r.lanes[i].Sent)
+		res.Acked += r.lanes[i].Acked
 	}
 	if !r.target.Echo {
 		r.verify(res, workers)
@@ -139,7 +141,7 @@ func (r *run) verify(res *Result, workers []*worker) {
 			}
 			for conn := range pr.trackers {
 				ln := &r.lanes[conn*r.load.Partitions+int(pr.partition)]
-				res.Faults.Add(pr.trackers[conn].compare(&ln.sentLane))
+				res.Faults.Add(pr.trackers[conn].Compare(&ln.Lane))
 			}
 		}
 	}
@@ -168,7 +170,7 @@ func (res *Result) summarize() {
 }
 
 // verdict judges a run.
-func verdict(f Faults, ack, late Summary) Verdict {
+func verdict(f ledger.Faults, ack, late Summary) Verdict {
 	switch {
 	case f.Any():
 		return Failed

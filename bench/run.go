@@ -29,7 +29,6 @@ type run struct {
 	id       uint32
 	frame    int // bound of a frame, bytes
 	topic    topic
-	schedule Schedule
 	open     bool
 	lanes    []lane  // by connection and partition
 	ends     []int64 // of partitions, when everything is over
@@ -54,7 +53,7 @@ func Run(ctx context.Context, p Platform, target Target, load Load) (*Result, er
 	}
 	r := &run{
 		platform: p, target: target, load: load, id: newID(),
-		frame: load.frameBytes(), schedule: load.schedule(), open: load.Open(), begin: make(chan struct{}),
+		frame: load.frameBytes(), open: load.Open(), begin: make(chan struct{}),
 	}
 	if err := r.prepare(); err != nil {
 		return nil, err
@@ -246,7 +245,7 @@ func (r *run) lanesOf(n int) []*lane {
 func (r *run) ackedOf(partition int32) int64 {
 	n := int64(0)
 	for i := int(partition); i < len(r.lanes); i += r.load.Partitions {
-		n += r.lanes[i].acked
+		n += r.lanes[i].Acked
 	}
 	return n
 }

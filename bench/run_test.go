@@ -9,6 +9,8 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/ledger"
+	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -41,7 +43,7 @@ func TestAnHonestBrokerPassesUnderEveryLoad(t *testing.T) {
 		"large":         {Size: 200_000, Depth: 2, BatchMessages: 2},
 		"open loop":     {Rate: 20_000},
 		"open, batches": {Rate: 50_000, BatchMessages: 10, Partitions: 3, Connections: 2},
-		"bursts":        {Burst: Burst{Messages: 200, Length: 2 * time.Millisecond, Period: 10 * time.Millisecond}},
+		"bursts":        {Burst: pace.Burst{Messages: 200, Length: 2 * time.Millisecond, Period: 10 * time.Millisecond}},
 		"memory":        {Class: wire.ClassMemory},
 		"poisson":       {Rate: 20_000, Poisson: true, Connections: 3, BatchMessages: 2},
 		"sizes":         {Sizes: "lognormal:180:1:30-9000", Depth: 4, BatchMessages: 7},
@@ -74,15 +76,15 @@ func TestEachMisdeedOfABrokerIsFound(t *testing.T) {
 	cases := []struct {
 		name  string
 		do    misdeed
-		count func(Faults) int64
+		count func(ledger.Faults) int64
 	}{
-		{"lost", lose, func(f Faults) int64 { return f.Lost }},
-		{"duplicated", duplicate, func(f Faults) int64 { return f.Duplicated }},
-		{"reordered", reorder, func(f Faults) int64 { return f.Reordered }},
-		{"corrupted", corrupt, func(f Faults) int64 { return f.Corrupted }},
-		{"not ours", foreignBatch, func(f Faults) int64 { return f.Corrupted }},
-		{"moved", misplace, func(f Faults) int64 { return f.Moved }},
-		{"refused", refuse, func(f Faults) int64 { return f.Refused }},
+		{"lost", lose, func(f ledger.Faults) int64 { return f.Lost }},
+		{"duplicated", duplicate, func(f ledger.Faults) int64 { return f.Duplicated }},
+		{"reordered", reorder, func(f ledger.Faults) int64 { return f.Reordered }},
+		{"corrupted", corrupt, func(f ledger.Faults) int64 { return f.Corrupted }},
+		{"not ours", foreignBatch, func(f ledger.Faults) int64 { return f.Corrupted }},
+		{"moved", misplace, func(f ledger.Faults) int64 { return f.Moved }},
+		{"refused", refuse, func(f ledger.Faults) int64 { return f.Refused }},
 	}
 	for _, reading := range []Reading{Live, After} {
 		for _, c := range cases {
@@ -105,7 +107,7 @@ func TestEachMisdeedOfABrokerIsFound(t *testing.T) {
 }
 
 func TestWhatIsMissingIsFoundWhenNothingMoreComes(t *testing.T) {
-	for do, want := range map[misdeed]Faults{lose: {Lost: 1}, corrupt: {Lost: 1, Corrupted: 1}} {
+	for do, want := range map[misdeed]ledger.Faults{lose: {Lost: 1}, corrupt: {Lost: 1, Corrupted: 1}} {
 		load := brief()
 		load.Reading = After
 		if res := withPatience(t, func() *Result { return runFake(t, do, load) }, finds(want)); res.Faults != want || res.Err() == nil {
@@ -115,8 +117,8 @@ func TestWhatIsMissingIsFoundWhenNothingMoreComes(t *testing.T) {
 }
 
 func TestAnUnansweredRequestCountsAsRefused(t *testing.T) {
-	res := withPatience(t, func() *Result { return runFake(t, keepSilent, brief()) }, finds(Faults{Refused: 1}))
-	if res.Faults != (Faults{Refused: 1}) || !strings.Contains(res.Reason, "no answer") {
+	res := withPatience(t, func() *Result { return runFake(t, keepSilent, brief()) }, finds(ledger.Faults{Refused: 1}))
+	if res.Faults != (ledger.Faults{Refused: 1}) || !strings.Contains(res.Reason, "no answer") {
 		t.Fatalf("%s", res.Text())
 	}
 }
@@ -162,7 +164,7 @@ func TestBadLoadsAreRefused(t *testing.T) {
 		"depth":      {Depth: MaxDepth + 1},
 		"size":       {Size: MinSize - 1},
 		"frame":      {Size: draw.MaxSize, BatchMessages: 1000},
-		"burst":      {Burst: Burst{Messages: 10, Length: time.Second, Period: time.Millisecond}},
+		"burst":      {Burst: pace.Burst{Messages: 10, Length: time.Second, Period: time.Millisecond}},
 		"duration":   {Duration: -1},
 		"sizes":      {Sizes: "512-50"},
 		"keys":       {Keys: draw.MaxKeys + 1},
@@ -170,7 +172,7 @@ func TestBadLoadsAreRefused(t *testing.T) {
 		"skew":       {Keys: 1, KeySkew: -1},
 		"plain":      {Plain: 1.5},
 		"poisson":    {Poisson: true},
-		"both":       {Poisson: true, Rate: 1, Burst: Burst{Messages: 1, Length: 1, Period: 1}},
+		"both":       {Poisson: true, Rate: 1, Burst: pace.Burst{Messages: 1, Length: 1, Period: 1}},
 	} {
 		if _, err := Run(context.Background(), newSimPlatform(), Target{}, load); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: error %v", name, err)

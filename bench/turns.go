@@ -1,5 +1,7 @@
 package bench
 
+import "github.com/mqd-broker/mqd/bench/pace"
+
 // turns are the groups of messages of a connection, one after the other. The groups of a
 // schedule go to the connections in turn.
 //
@@ -11,25 +13,25 @@ package bench
 // things up, and a group counts as late only if it is not behind it.
 type turns struct {
 	w      *worker
-	due    *arrivals // nil in a closed loop
-	known  *arrivals // those that the client has come to, sent or held
-	ahead  int64     // by how many groups known is ahead
-	group  int64     // groups built
-	groups int64     // groups to build
+	due    *pace.Arrivals // nil in a closed loop
+	known  *pace.Arrivals // those that the client has come to, sent or held
+	ahead  int64          // by how many groups known is ahead
+	group  int64          // groups built
+	groups int64          // groups to build
 }
 
 func newTurns(w *worker, conn int) turns {
 	c := &w.run.load
 	t := turns{w: w, groups: c.groups()}
 	if w.run.open {
-		t.due = newArrivals(c.schedule(), conn, c.Connections, c.Seed)
-		t.known = newArrivals(c.schedule(), conn, c.Connections, c.Seed)
+		t.due = pace.New(c.schedule(), conn, c.Connections, c.Seed)
+		t.known = pace.New(c.schedule(), conn, c.Connections, c.Seed)
 	}
 	return t
 }
 
 // dueAt is the intended time of the next group of an open loop.
-func (t *turns) dueAt() int64 { return t.w.run.start + t.due.due() }
+func (t *turns) dueAt() int64 { return t.w.run.start + t.due.Due() }
 
 // hold notes that what is due now is held up by the broker.
 func (t *turns) hold(now int64) {
@@ -37,12 +39,12 @@ func (t *turns) hold(now int64) {
 		return
 	}
 	for t.group+t.ahead < t.groups {
-		intended := t.w.run.start + t.known.due()
+		intended := t.w.run.start + t.known.Due()
 		if intended > now || intended >= t.w.run.until {
 			return
 		}
 		t.w.came(now-intended, intended, int64(t.w.run.load.BatchMessages))
-		t.known.advance()
+		t.known.Advance()
 		t.ahead++
 	}
 }
@@ -53,11 +55,11 @@ func (t *turns) passed() (held bool) {
 	if t.due == nil {
 		return false
 	}
-	t.due.advance()
+	t.due.Advance()
 	if t.ahead > 0 {
 		t.ahead--
 		return true
 	}
-	t.known.advance()
+	t.known.Advance()
 	return false
 }

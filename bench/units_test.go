@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
@@ -35,7 +35,7 @@ func withPatience(t *testing.T, measure func() *Result, want func(*Result) bool)
 }
 
 // finds is what withPatience waits for in tests of faults.
-func finds(want Faults) func(*Result) bool {
+func finds(want ledger.Faults) func(*Result) bool {
 	return func(r *Result) bool { return r.Faults == want }
 }
 
@@ -61,66 +61,6 @@ func TestMessagesCarryTheirStampAndAnyChangeIsSeen(t *testing.T) {
 	}
 }
 
-func TestAnEvenRateIsExactForEver(t *testing.T) {
-	s := Schedule{Rate: 3, Batch: 1}
-	for i, want := range []int64{0, 333333333, 666666666, 1000000000} {
-		if got := s.At(int64(i)); got != want {
-			t.Errorf("message %d is due at %d, want %d", i, got, want)
-		}
-	}
-	year := int64(365 * 24 * 3600)
-	s = Schedule{Rate: 10_000_000, Batch: 1}
-	if got := s.At(year * s.Rate); got != year*int64(time.Second) {
-		t.Errorf("after a year: %d", got)
-	}
-	s = Schedule{Rate: 64_000, Batch: 64}
-	if got := s.At(1000); got != int64(time.Second) {
-		t.Errorf("1000 groups of 64 at 64,000/s are due at %d", got)
-	}
-}
-
-func TestBurstsComeEvenlyAndThenNothing(t *testing.T) {
-	s := Schedule{Batch: 1, Burst: Burst{Messages: 5, Length: 50 * time.Millisecond, Period: time.Second}}
-	var got []time.Duration
-	for i := range int64(11) {
-		got = append(got, time.Duration(s.At(i)).Truncate(time.Millisecond))
-	}
-	ms := time.Millisecond
-	want := []time.Duration{0, 10 * ms, 20 * ms, 30 * ms, 40 * ms, 1000 * ms, 1010 * ms, 1020 * ms, 1030 * ms, 1040 * ms, 2000 * ms}
-	if !slices.Equal(got, want) {
-		t.Errorf("due at %v, want %v", got, want)
-	}
-	if r := s.PerSecond(); r != 5 {
-		t.Errorf("%v messages a second", r)
-	}
-	// A burst that is no multiple of the batch is rounded up to whole groups.
-	s.Batch = 2
-	if g, r := s.groups(), s.PerSecond(); g != 3 || r != 6 {
-		t.Errorf("%d groups, %v messages a second", g, r)
-	}
-}
-
-func TestTimesNeverGoBackAndStayWithinTheirBurst(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := Schedule{Rate: rapid.Int64Range(1, 20_000_000).Draw(t, "rate"), Batch: rapid.Int64Range(1, 1000).Draw(t, "batch")}
-		if rapid.Bool().Draw(t, "bursts") {
-			length := rapid.Int64Range(1, int64(time.Minute)).Draw(t, "length")
-			s.Burst = Burst{Messages: rapid.Int64Range(1, 1e6).Draw(t, "messages"), Length: time.Duration(length), Period: time.Duration(length + rapid.Int64Range(0, int64(time.Minute)).Draw(t, "pause"))}
-		}
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		i := rapid.Int64Range(0, 1<<20).Draw(t, "group")
-		at := s.At(i)
-		if next := s.At(i + 1); next < at {
-			t.Fatalf("group %d at %d, the next at %d", i, at, next)
-		}
-		if s.Burst.Messages > 0 && at%int64(s.Burst.Period) >= int64(s.Burst.Length) {
-			t.Fatalf("group %d at %d is after its burst", i, at)
-		}
-	})
-}
-
 func TestMergedHistogramsAreAsIfRecordedInOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := []*Latency{NewLatency(), NewLatency(), NewLatency()}
@@ -141,98 +81,20 @@ func TestMergedHistogramsAreAsIfRecordedInOne(t *testing.T) {
 
 func TestARunWhoseClientLagsIsInvalid(t *testing.T) {
 	for _, c := range []struct {
-		faults   Faults
+		faults   ledger.Faults
 		ack, lag int64
 		want     Verdict
 	}{
-		{Faults{}, 1000, 100, Valid},
-		{Faults{}, 1000, 101, Invalid},
-		{Faults{}, 1000, 0, Valid},
-		{Faults{Lost: 1}, 1000, 0, Failed},
-		{Faults{Refused: 1}, 1000, 900, Failed},
-		{Faults{Moved: 1}, 1000, 0, Failed},
+		{ledger.Faults{}, 1000, 100, Valid},
+		{ledger.Faults{}, 1000, 101, Invalid},
+		{ledger.Faults{}, 1000, 0, Valid},
+		{ledger.Faults{Lost: 1}, 1000, 0, Failed},
+		{ledger.Faults{Refused: 1}, 1000, 900, Failed},
+		{ledger.Faults{Moved: 1}, 1000, 0, Failed},
 	} {
 		if got := verdict(c.faults, Summary{P99: c.ack}, Summary{P99: c.lag}); got != c.want {
 			t.Errorf("%+v, latency %d, lag %d: %s, want %s", c.faults, c.ack, c.lag, got, c.want)
 		}
-	}
-}
-
-// TestTrackerCountsWhatWasDoneToALane does known things to a lane and expects them
-// counted.
-func TestTrackerCountsWhatWasDoneToALane(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 200).Draw(t, "messages")
-		sent := sentLane{sent: uint64(n)}
-		type event struct{ seq, offset int }
-		var events []event
-		var want Faults
-		lost := map[int]bool{}
-		for i := range n {
-			sent.acked++
-			sent.offsets += fold(uint64(i), int64(i))
-			switch rapid.IntRange(0, 9).Draw(t, "fate") {
-			case 0:
-				lost[i] = true
-				want.Lost++
-			case 1:
-				events = append(events, event{i, i}, event{i, i})
-				want.Duplicated++
-			default:
-				events = append(events, event{i, i})
-			}
-		}
-		for i := 0; i+1 < len(events); i++ {
-			a, b := events[i], events[i+1]
-			if a.seq+1 == b.seq && (i+2 >= len(events) || events[i+2].seq > b.seq) && (i == 0 || events[i-1].seq < a.seq) &&
-				rapid.IntRange(0, 9).Draw(t, "swap") == 0 {
-				events[i], events[i+1] = b, a
-				want.Reordered++
-				i++
-			}
-		}
-		var tr tracker
-		for _, e := range events {
-			tr.take(uint64(e.seq), int64(e.offset))
-		}
-		if got := tr.compare(&sent); got != want {
-			t.Fatalf("found %s; done %s", got, want)
-		}
-		// What was refused may be missing.
-		for i := range n {
-			if lost[i] {
-				sent.refused = append(sent.refused, span{uint64(i), uint64(i + 1)})
-			}
-		}
-		want.Lost = 0
-		if got := tr.compare(&sent); got != want {
-			t.Fatalf("with refusals: found %s; done %s", got, want)
-		}
-	})
-}
-
-func TestTrackerForgetsNoLoss(t *testing.T) {
-	var tr tracker
-	const n = 3 * maxSpans
-	for i := range uint64(n) {
-		tr.take(2*i+1, int64(i)) // every even one is missing
-	}
-	if got := tr.compare(&sentLane{sent: 2 * n}); got.Lost != n || len(tr.missing) > maxSpans {
-		t.Fatalf("found %s, %d gaps kept", got, len(tr.missing))
-	}
-}
-
-func TestTrackerSeesMovedAndUnsentMessages(t *testing.T) {
-	var tr tracker
-	sent := sentLane{sent: 2, acked: 2, offsets: fold(0, 0) + fold(1, 1)}
-	tr.take(0, 1) // the two offsets are exchanged
-	tr.take(1, 0)
-	if got := tr.compare(&sent); got != (Faults{Moved: 1}) {
-		t.Errorf("moved: %s", got)
-	}
-	tr.take(2, 2)
-	if got := tr.compare(&sent); got.Corrupted != 1 {
-		t.Errorf("unsent: %s", got)
 	}
 }
 
@@ -274,7 +136,7 @@ func TestBuildingAndCheckingMessagesAllocatesNothing(t *testing.T) {
 	buf := make([]byte, 64<<10)
 	builder := batch.NewBuilder(nil, len(buf))
 	lat := NewLatency()
-	var tr tracker
+	var tr ledger.Tracker
 	var seq uint64
 	if a := testing.AllocsPerRun(100, func() {
 		builder.Reset(buf[:36])
@@ -286,7 +148,7 @@ func TestBuildingAndCheckingMessagesAllocatesNothing(t *testing.T) {
 				t.Fatal("full")
 			}
 			s, ok := readStamp(rec.Value)
-			if !ok || !tr.take(s.seq, int64(s.seq)) {
+			if !ok || !tr.Take(s.seq, int64(s.seq)) {
 				t.Fatal("not taken")
 			}
 			seq++
@@ -333,36 +195,6 @@ func TestRunsOfOneMomentHaveIDsOfTheirOwn(t *testing.T) {
 	}
 	if len(upper) < 50 {
 		t.Fatalf("100 ids differ in their lower bits only, but for %d", len(upper))
-	}
-}
-
-func TestPoissonArrivalsAreTheSameEveryTimeAndHaveTheirRate(t *testing.T) {
-	s := Schedule{Rate: 100_000, Batch: 2, Poisson: true}
-	const groups, conns = 50_000, 4
-	for conn := range conns {
-		a, again := newArrivals(s, conn, conns, 7), newArrivals(s, conn, conns, 7)
-		last, longer := int64(0), 0
-		for range groups {
-			if a.due() != again.due() {
-				t.Fatalf("connection %d: %d and %d with the same seed", conn, a.due(), again.due())
-			}
-			if a.due() < last {
-				t.Fatalf("connection %d: %d comes before %d", conn, a.due(), last)
-			}
-			if a.due()-last > 80_000 {
-				longer++
-			}
-			last = a.due()
-			a.advance()
-			again.advance()
-		}
-		// 12,500 groups a second for each connection: gaps of 80 µs, one in e longer.
-		if mean := float64(last) / groups; math.Abs(mean-80_000) > 1_600 {
-			t.Errorf("connection %d: mean gap %.0f ns, want 80,000", conn, mean)
-		}
-		if share := float64(longer) / groups; math.Abs(share-1/math.E) > 0.02 {
-			t.Errorf("connection %d: %.3f of the gaps are longer than the mean, want 1/e", conn, share)
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -67,7 +68,7 @@ func (s *session) partitions(ctx context.Context) error {
 func (s *session) burst(ctx context.Context) error {
 	s.o.Progress("bursts")
 	load := bench.Load{
-		Burst:         bench.Burst{Messages: 50_000, Length: 50 * time.Millisecond, Period: time.Second},
+		Burst:         pace.Burst{Messages: 50_000, Length: 50 * time.Millisecond, Period: time.Second},
 		BatchMessages: 50, Client: bench.Poll, Reading: bench.After, Duration: max(s.o.Long, time.Second), Warmup: -1,
 	}
 	res, err := s.one(ctx, load)

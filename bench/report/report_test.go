@@ -21,6 +21,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/bench/machine"
+	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/tuning"
@@ -54,7 +55,8 @@ func measured(t *testing.T) *Document {
 	loads := []bench.Load{
 		{Name: "open", Rate: 5000, Poisson: true, Keys: 3, Sizes: "50-90", Plain: 0.5},
 		{Name: "<closed> & \"quoted\" </script>", Depth: 4},
-		{Burst: bench.Burst{Messages: 100, Length: 10 * time.Millisecond, Period: 50 * time.Millisecond}},
+		{Rate: 5000, Day: time.Second},
+		{Burst: pace.Burst{Messages: 100, Length: 10 * time.Millisecond, Period: 50 * time.Millisecond}},
 	}
 	for i := range loads {
 		loads[i].Client, loads[i].Messages, loads[i].Duration, loads[i].Warmup = bench.Block, 600, time.Second, -1

@@ -57,6 +57,8 @@ var Table = []Package{
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
 	{Path: "bench/backlog", Rank: 90},
 	{Path: "bench/draw", Rank: 0},
+	{Path: "bench/ledger", Rank: 0},
+	{Path: "bench/pace", Rank: 0},
 	{Path: "bench/machine", Rank: 89},
 	{Path: "tuning", Rank: 90},
 	{Path: "tuning/capture", Rank: 91},

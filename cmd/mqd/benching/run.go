@@ -9,6 +9,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -27,6 +28,7 @@ type runFlags struct {
 	codec           string
 	repeat          int
 	spec, out       string
+	profile         string
 	floors          bool
 	scrapes         []time.Duration
 	admin           string
@@ -55,6 +57,7 @@ measured in turn, A B B A.`,
 		Example: `  mqd bench run --class flushed --depth 1 --client poll,block
   mqd bench run --rate 100000 --duration 30s
   mqd bench run --rate 100000 --arrival poisson --repeat 7 --out ./result
+  mqd bench run --profile day --class memory
   mqd bench run --spec cases.yaml --out ./result
   mqd bench run --burst 50000/50ms/1s --class flushed
   mqd bench run --partitions 1,64 --batch-messages 16 --depth 16 --repeat 7 --read after
@@ -84,10 +87,16 @@ measured in turn, A B B A.`,
 		},
 	}
 	f.add(cmd)
+	f.addCases(cmd)
+	return cmd
+}
+
+// addCases gives cmd the flags that say which loads, and how often.
+func (f *runFlags) addCases(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.spec, "spec", "", "`file` of cases, in YAML, instead of the flags that describe a load")
+	flags.StringVar(&f.profile, "profile", "", "`name` of cases that come with the program: "+strings.Join(profileNames(), ", ")+"; flags that describe a load win over them")
 	flags.IntVar(&f.repeat, "repeat", 1, "`times` that each case is measured, in turn with the others")
-	return cmd
 }
 
 // add gives cmd the flags of a load.
@@ -110,7 +119,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.load.Warmup, "warmup", time.Second, "time before it that is not counted")
 	flags.Int64Var(&f.load.Messages, "messages", 0, "end after about so many `messages`, if that is earlier")
 	flags.StringVar(&f.sizes, "sizes", "mix", "`bytes` of messages: mix (50 to 512, mean 180), a number, a range as 50-512, or lognormal:MEDIAN:SIGMA:LOW-HIGH")
-	flags.StringVar(&f.arrival, "arrival", "constant", "`gaps` between messages of --rate: constant, poisson")
+	flags.StringVar(&f.arrival, "arrival", "constant", "`gaps` between messages of --rate: constant, poisson, or day, whose rates are those of a day of which --rate is the mean, in the time of --duration")
 	flags.IntVar(&f.load.Keys, "keys", 0, "`number` of different keys; 0 is messages without")
 	flags.Float64Var(&f.load.KeySkew, "key-skew", 0, "`skew` of keys: 0 is even, else Zipf's law with an exponent of 1 more")
 	flags.Float64Var(&f.load.Plain, "compressible", 0, "`part` of a message, 0 to 1, that compresses to nothing; the rest is random")
@@ -140,10 +149,15 @@ func (f *runFlags) loads() ([]bench.Load, error) {
 	if base.Codec, err = batch.ParseCodec(f.codec); err != nil {
 		return nil, fmt.Errorf("--codec: %w", err)
 	}
-	if f.arrival != "constant" && f.arrival != "poisson" {
-		return nil, fmt.Errorf("--arrival %q: expected constant or poisson", f.arrival)
+	switch f.arrival {
+	case "constant":
+	case "poisson":
+		base.Poisson = true
+	case "day":
+		base.Day = base.Duration
+	default:
+		return nil, fmt.Errorf("--arrival %q: expected constant, poisson or day", f.arrival)
 	}
-	base.Poisson = f.arrival == "poisson"
 	if base.Sizes = f.sizes; base.Size != 0 {
 		base.Sizes = ""
 	}
@@ -186,19 +200,19 @@ func parseWireClass(name string) (wire.Class, error) {
 }
 
 // parseBurst reads messages/length/period; "" is none.
-func parseBurst(text string) (bench.Burst, error) {
+func parseBurst(text string) (pace.Burst, error) {
 	if text == "" {
-		return bench.Burst{}, nil
+		return pace.Burst{}, nil
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
-		return bench.Burst{}, fmt.Errorf("--burst %q: expected messages/length/period, as 50000/50ms/1s", text)
+		return pace.Burst{}, fmt.Errorf("--burst %q: expected messages/length/period, as 50000/50ms/1s", text)
 	}
 	n, err := strconv.ParseInt(parts[0], 10, 64)
 	length, lerr := time.ParseDuration(parts[1])
 	period, perr := time.ParseDuration(parts[2])
 	if err := errors.Join(err, lerr, perr); err != nil {
-		return bench.Burst{}, fmt.Errorf("--burst %q: %w", text, err)
+		return pace.Burst{}, fmt.Errorf("--burst %q: %w", text, err)
 	}
-	return bench.Burst{Messages: n, Length: length, Period: period}, nil
+	return pace.Burst{Messages: n, Length: length, Period: period}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/bench/report"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
@@ -60,7 +61,7 @@ func TestListsOfBenchRunAreCombined(t *testing.T) {
 
 func TestBurstsAreReadFromTheCommandLine(t *testing.T) {
 	got, err := parseBurst("50000/50ms/1s")
-	if want := (bench.Burst{Messages: 50000, Length: 50 * time.Millisecond, Period: time.Second}); err != nil || got != want {
+	if want := (pace.Burst{Messages: 50000, Length: 50 * time.Millisecond, Period: time.Second}); err != nil || got != want {
 		t.Errorf("%+v, error %v", got, err)
 	}
 	for _, bad := range []string{"50000", "a/1s/1s", "1/x/1s", "1/1s/x", "1/1s/1s/1s"} {
@@ -118,5 +119,60 @@ func TestTheGateLooksAtTheUpperBound(t *testing.T) {
 	}
 	if err := gate(c, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEveryProfileIsAFileOfLoads(t *testing.T) {
+	var named []string
+	for _, name := range profileNames() {
+		text, err := profileText(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loads, err := ParseSpec(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, l := range loads {
+			if err := l.Validate(); err != nil || !l.Open() {
+				t.Errorf("%s: %s: open %v, error %v", name, l.Title(), l.Open(), err)
+			}
+			named = append(named, l.Name)
+		}
+	}
+	want := []string{"burst", "constant", "day", "180 B", "1 KiB", "4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"}
+	if !slices.Equal(named, want) {
+		t.Errorf("cases %q, want %q", named, want)
+	}
+}
+
+func TestFlagsWinOverAProfile(t *testing.T) {
+	load := func(args ...string) ([]bench.Load, error) {
+		f, cmd := &runFlags{}, &cobra.Command{}
+		f.add(cmd)
+		f.addCases(cmd)
+		if err := cmd.Flags().Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return f.cases(cmd)
+	}
+	loads, err := load("--profile", "day", "--class", "memory,written", "--duration", "3s", "--repeat", "2")
+	if err != nil || len(loads) != 2 {
+		t.Fatalf("%d loads, error %v", len(loads), err)
+	}
+	for i, class := range []wire.Class{wire.ClassMemory, wire.ClassWritten} {
+		if l := loads[i]; l.Class != class || l.Duration != 3*time.Second || l.Day != 3*time.Second || l.Rate != 115_741 || l.Client != bench.Poll {
+			t.Errorf("%+v", l)
+		}
+	}
+	if _, err := load("--profile", "night"); err == nil || !strings.Contains(err.Error(), "burst, constant, day, sizes") {
+		t.Errorf("an unknown profile: %v", err)
+	}
+	if _, err := load("--profile", "day", "--spec", "x.yaml"); !errors.Is(err, errSpec) {
+		t.Errorf("both: %v", err)
+	}
+	// Nobody but the user of a file says what is in it.
+	if _, err := load("--spec", "x.yaml", "--rate", "5"); !errors.Is(err, errSpec) || !strings.Contains(err.Error(), "--rate describes a load") {
+		t.Errorf("a load beside a file: %v", err)
 	}
 }

@@ -30,21 +30,25 @@ type specFile struct {
 var errSpec = errors.New("file of cases")
 
 // notOfCases are flags that hold for a whole run.
-var notOfCases = []string{"server", "out", "spec", "repeat", "floors", "admin"}
+var notOfCases = []string{"server", "out", "spec", "repeat", "floors", "admin", "profile"}
 
 // cases are the loads that a run is asked for, by its flags or by a file.
 func (f *runFlags) cases(cmd *cobra.Command) ([]bench.Load, error) {
+	if f.profile != "" {
+		if f.spec != "" {
+			return nil, fmt.Errorf("%w: --spec and --profile, expected one of them", errSpec)
+		}
+		text, err := profileText(f.profile)
+		if err != nil {
+			return nil, err
+		}
+		return parseSpec(text, given(cmd))
+	}
 	if f.spec == "" {
 		return f.loads()
 	}
-	var clash error
-	cmd.LocalNonPersistentFlags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(notOfCases, flag.Name) && flag.Name != "help" {
-			clash = fmt.Errorf("%w: --%s describes a load, and so does --spec", errSpec, flag.Name)
-		}
-	})
-	if clash != nil {
-		return nil, clash
+	for name := range given(cmd) {
+		return nil, fmt.Errorf("%w: --%s describes a load, and so does --spec", errSpec, name)
 	}
 	text, err := os.ReadFile(f.spec)
 	if err != nil {
@@ -59,7 +63,10 @@ func (f *runFlags) cases(cmd *cobra.Command) ([]bench.Load, error) {
 
 // ParseSpec reads a file of cases, for programs that measure other brokers under the same
 // ones.
-func ParseSpec(text []byte) ([]bench.Load, error) {
+func ParseSpec(text []byte) ([]bench.Load, error) { return parseSpec(text, nil) }
+
+// parseSpec is ParseSpec with values that win over those of the file.
+func parseSpec(text []byte, over map[string]any) ([]bench.Load, error) {
 	var spec specFile
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
@@ -77,7 +84,7 @@ func ParseSpec(text []byte) ([]bench.Load, error) {
 	}
 	var all []bench.Load
 	for i, c := range spec.Cases {
-		loads, err := caseLoads(spec.All, c)
+		loads, err := caseLoads(spec.All, c, over)
 		if err != nil {
 			return nil, fmt.Errorf("%w: case %d: %w", errSpec, i+1, err)
 		}
@@ -86,8 +93,9 @@ func ParseSpec(text []byte) ([]bench.Load, error) {
 	return all, nil
 }
 
-// caseLoads are the loads of one case: several where it has lists.
-func caseLoads(all, own map[string]any) ([]bench.Load, error) {
+// caseLoads are the loads of one case: several where it has lists. Its own values win over
+// those of all, and over wins over both.
+func caseLoads(all, own, over map[string]any) ([]bench.Load, error) {
 	f, cmd := &runFlags{}, &cobra.Command{}
 	f.add(cmd)
 	// A case that does not say how its client waits has one client, not two.
@@ -99,6 +107,7 @@ func caseLoads(all, own map[string]any) ([]bench.Load, error) {
 		values = map[string]any{}
 	}
 	maps.Copy(values, own)
+	maps.Copy(values, over)
 	if name, ok := values["name"]; ok {
 		f.load.Name = fmt.Sprint(name)
 		delete(values, "name")

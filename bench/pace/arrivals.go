@@ -1,10 +1,10 @@
-package bench
+package pace
 
 import "math/rand/v2"
 
-// arrivals are the intended times of the groups of one connection, one after
+// Arrivals are the intended times of the groups of one connection, one after
 // another, in nanoseconds after the start. They depend on nothing but the load.
-type arrivals struct {
+type Arrivals struct {
 	schedule Schedule
 	next     int64 // group of the whole schedule
 	step     int64 // connections
@@ -17,9 +17,9 @@ type arrivals struct {
 	exact  float64
 }
 
-// newArrivals are those of connection conn of so many.
-func newArrivals(s Schedule, conn, conns int, seed uint64) *arrivals {
-	a := &arrivals{schedule: s, next: int64(conn), step: int64(conns)}
+// New makes those of connection conn of so many.
+func New(s Schedule, conn, conns int, seed uint64) *Arrivals {
+	a := &Arrivals{schedule: s, next: int64(conn), step: int64(conns)}
 	if s.Poisson {
 		a.random = rand.New(rand.NewPCG(seed, uint64(conn)))
 		a.mean = 1e9 * float64(s.Batch) * float64(conns) / float64(s.Rate)
@@ -30,11 +30,11 @@ func newArrivals(s Schedule, conn, conns int, seed uint64) *arrivals {
 	return a
 }
 
-// due is when the next group is to be sent.
-func (a *arrivals) due() int64 { return a.at }
+// Due is when the next group is to be sent.
+func (a *Arrivals) Due() int64 { return a.at }
 
-// advance goes on to the group after the next.
-func (a *arrivals) advance() {
+// Advance goes on to the group after the next.
+func (a *Arrivals) Advance() {
 	if a.random != nil {
 		a.gap()
 		return
@@ -43,7 +43,7 @@ func (a *arrivals) advance() {
 	a.at = a.schedule.At(a.next)
 }
 
-func (a *arrivals) gap() {
+func (a *Arrivals) gap() {
 	a.exact += a.random.ExpFloat64() * a.mean
 	a.at = int64(a.exact)
 }
