@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mqd-broker/mqd/admin/flight"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
@@ -84,7 +85,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	}
 	// Every metric is there, and no other.
 	for _, f := range families() {
-		if _, ok := all.kinds[f.name]; !ok && !strings.HasPrefix(f.name, "mqd_log_") && !strings.HasPrefix(f.name, "mqd_group_") {
+		if _, ok := all.kinds[f.name]; !ok && f.name != "mqd_cpu_wake_limit_seconds" && !strings.HasPrefix(f.name, "mqd_log_") && !strings.HasPrefix(f.name, "mqd_group_") {
 			t.Errorf("%s is missing", f.name)
 		}
 		delete(all.kinds, f.name)
@@ -112,6 +113,26 @@ func TestCountersNeverGoBackWhileScraped(t *testing.T) {
 			}
 		}
 		last = next
+	}
+}
+
+func TestWhatTheProcessHoldsAndLacksIsTold(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.WakeLimit = func() (time.Duration, bool) { return 10 * time.Microsecond, true }
+		o.Warnings = func() []string { return []string{"something is missing"} }
+	})
+	var st Status
+	r.decode(PathStatus, &st)
+	if st.WakeLimitMicros == nil || *st.WakeLimitMicros != 10 || len(st.Warnings) != 1 || st.Warnings[0] != "something is missing" {
+		t.Errorf("%+v", st)
+	}
+	if v := r.scrape(PathPublicMetrics).values["mqd_cpu_wake_limit_seconds"]; v != 1e-5 {
+		t.Errorf("the metric is %v", v)
+	}
+	plain := newRig(t)
+	plain.decode(PathStatus, &st)
+	if _, there := plain.scrape(PathMetrics).values["mqd_cpu_wake_limit_seconds"]; there || st.WakeLimitMicros != nil {
+		t.Error("a limit is told that nobody holds")
 	}
 }
 

@@ -26,6 +26,7 @@ type view struct {
 	groups    []node.GroupFigures
 	ungrouped int // groups, and partitions of groups, that are left out
 	runtime   *goRuntime
+	wake      func() (time.Duration, bool)
 }
 
 // metrics serves all metrics.
@@ -38,7 +39,7 @@ func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
 	c := s.opts.Service.Condition()
 	v := view{
 		version: s.opts.Version, began: s.began, now: time.Now(), ready: len(reasons(&c)) == 0,
-		condition: c, runtime: readRuntime(),
+		condition: c, runtime: readRuntime(), wake: s.opts.WakeLimit,
 	}
 	if c.Node != nil {
 		v.figures = c.Node.Figures(r.Context())
@@ -95,6 +96,12 @@ func ofProcess() []family {
 			}},
 		value("mqd_reopened_total", counter, "How often failed logs have been opened again with success.",
 			func(v *view) float64 { return float64(v.condition.Reopened) }),
+		{name: "mqd_cpu_wake_limit_seconds", kind: gauge, help: "Longest time in which CPUs of the machine may wake, which the broker holds; missing while it holds none.",
+			collect: func(v *view, sample func(float64, ...string)) {
+				if most, held := v.wake(); held {
+					sample(most.Seconds())
+				}
+			}},
 		value("mqd_go_goroutines", gauge, "Goroutines; a shard is one.",
 			func(v *view) float64 { return v.runtime.goroutines }),
 		value("mqd_go_heap_bytes", gauge, "Objects on Go's heap. Messages are not there.",

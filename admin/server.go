@@ -44,6 +44,11 @@ type Options struct {
 	Service *node.Service
 	// Settings is the configuration as it is now, for people; nil serves none.
 	Settings func() []byte
+	// WakeLimit tells the longest time in which CPUs of the machine may wake, if the broker
+	// holds a limit; nil is none.
+	WakeLimit func() (time.Duration, bool)
+	// Warnings are of the process, for people; nil is none.
+	Warnings func() []string
 	// Recorder is the flight recorder, nil for none.
 	Recorder *flight.Recorder
 	// Log gets what an operator should hear of.
@@ -64,6 +69,12 @@ func Listen(o Options) (*Server, error) {
 	l, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return nil, err
+	}
+	if o.WakeLimit == nil {
+		o.WakeLimit = func() (time.Duration, bool) { return 0, false }
+	}
+	if o.Warnings == nil {
+		o.Warnings = func() []string { return nil }
 	}
 	s := &Server{opts: o, addr: l.Addr().String(), began: time.Now(), ask: make(chan struct{}, askers)}
 	s.http = http.Server{

@@ -31,6 +31,9 @@ type Status struct {
 	UptimeSeconds float64 `json:"uptime_seconds"`
 	// PID is the number of the broker's process, as it sees it itself.
 	PID int `json:"pid"`
+	// WakeLimitMicros is the longest time, in microseconds, in which CPUs of the machine may
+	// wake; nil while the broker holds no limit.
+	WakeLimitMicros *int64 `json:"wake_limit_us"`
 	// Serving is what there is only while a node serves.
 	Serving *Serving `json:"serving,omitempty"`
 }
@@ -114,7 +117,11 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	why := reasons(&c)
 	st := Status{
 		Version: s.opts.Version, State: c.State.String(), Since: c.Since.UTC(), Live: len(stalls(&c, maxSilence)) == 0, Ready: len(why) == 0,
-		Reasons: why, Warnings: []string{}, Reopened: c.Reopened, UptimeSeconds: time.Since(s.began).Seconds(), PID: os.Getpid(),
+		Reasons: why, Warnings: append([]string{}, s.opts.Warnings()...), Reopened: c.Reopened, UptimeSeconds: time.Since(s.began).Seconds(), PID: os.Getpid(),
+	}
+	if most, held := s.opts.WakeLimit(); held {
+		us := most.Microseconds()
+		st.WakeLimitMicros = &us
 	}
 	if c.Node != nil {
 		st.tell(c.Node.Figures(r.Context()))

@@ -142,6 +142,26 @@ func TestProbesAndProcessesCount(t *testing.T) {
 	}
 }
 
+func TestALimitThatABrokerHoldsIsEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		files fixture.Files
+		found string
+		ok    bool
+	}{
+		"held by the broker":        {fixture.Files{"dev/cpu_dma_latency": "\x0a\x00\x00\x00", "proc/77/fd/9": "->../../../dev/cpu_dma_latency"}, "10 us are held, by process 77", true},
+		"held by somebody":          {fixture.Files{"dev/cpu_dma_latency": "\x0a\x00\x00\x00", "proc/77/fd/9": "->../comm"}, "10 us are held", true},
+		"too much":                  {fixture.Files{"dev/cpu_dma_latency": "\x00\x94\x35\x77"}, "133 us to wake", false},
+		"the device cannot be read": {nil, "133 us to wake", false},
+	} {
+		m := fixture.Build(t, fixture.Metal().With(fixture.Files{"proc/77/limits": "", "proc/77/comm": "mqd\n"}).With(c.files))
+		r := tuning.Check(&tuning.Host{Files: m, Machine: topology.Read(m, fixture.DataDir), Profile: tuning.Metal, PID: 77})
+		at := slices.IndexFunc(r.Findings, func(f tuning.Finding) bool { return f.ID == "cpu.idle_states" })
+		if at < 0 || r.Findings[at].Found != c.found || (r.Findings[at].Level == tuning.OK) != c.ok {
+			t.Errorf("%s: %+v", name, r.Findings[max(at, 0)])
+		}
+	}
+}
+
 // tune changes what is not as wanted.
 func tune(t *testing.T, m *fixture.Machine, profile tuning.Profile, persist bool) *undo.Record {
 	t.Helper()

@@ -34,7 +34,7 @@ func processors() []Setting {
 			Why: "a CPU that saves runs slowly for the first milliseconds of a burst"},
 		{ID: "cpu.idle_states", Class: Safe, Matters: Much, Level: Warning, On: servers, look: idleStates,
 			Why: "a CPU in a deep idle state takes 100 us and more to wake for a completion",
-			Fix: "hold /dev/cpu_dma_latency open with a small number, as tuned's profile latency-performance does; or --idle busy, which keeps shards awake"},
+			Fix: "mqd serve --pm-qos 10us, which holds /dev/cpu_dma_latency open while it runs; or --idle busy, which keeps shards awake"},
 		{ID: "cpu.isolated", Class: Reboot, Matters: Much, Level: Warning, On: isolated, look: isolation,
 			Why: "nothing else runs on a shard's CPU when the scheduler leaves it alone",
 			Fix: "boot with isolcpus=managed_irq,domain,CPUS, or make a cpuset partition \"isolated\" for the unit"},
@@ -84,7 +84,11 @@ func idleStates(h *Host) []reading {
 	const held = "dev/cpu_dma_latency" // reading it tells the least that anybody has asked for
 	if b, err := h.Files.Read(held); err == nil && len(b) == 4 {
 		if us := int32(binary.NativeEndian.Uint32(b)); us <= slowWake {
-			return []reading{{path: held, found: fmt.Sprintf("%d us are held", us), want: judged("at most 50 us to wake", true)}}
+			found := fmt.Sprintf("%d us are held", us)
+			if h.PID != 0 && h.holds(held) {
+				found += fmt.Sprintf(", by process %d", h.PID)
+			}
+			return []reading{{path: held, found: found, want: judged("at most 50 us to wake", true)}}
 		}
 	}
 	deepest := int64(0)
@@ -97,6 +101,16 @@ func idleStates(h *Host) []reading {
 		return nil
 	}
 	return []reading{{found: fmt.Sprintf("%d us to wake", deepest), want: judged("at most 50 us to wake", deepest <= slowWake)}}
+}
+
+// holds reports whether the process whose limits count has a file open.
+func (h *Host) holds(path string) bool {
+	for _, fd := range h.Files.Glob(h.process("fd") + "/*") {
+		if real, err := h.Files.Resolve(fd); err == nil && real == path {
+			return true
+		}
+	}
+	return false
 }
 
 func isolation(h *Host) []reading {

@@ -20,6 +20,7 @@ import (
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/node"
+	"github.com/mqd-broker/mqd/tuning/wake"
 	"github.com/spf13/cobra"
 )
 
@@ -102,6 +103,7 @@ type broker struct {
 
 	settings atomic.Pointer[[]byte] // what the front tells of them
 	recorder *flight.Recorder       // nil for none
+	wake     wakeState
 }
 
 func (b *broker) run(ctx context.Context, errs io.Writer) error {
@@ -114,6 +116,7 @@ func (b *broker) run(ctx context.Context, errs io.Writer) error {
 	defer b.ready.forget()
 	b.service = node.NewService()
 	defer b.closeAdmin()
+	defer b.wake.release()
 	if err := b.start(ctx); err != nil {
 		return startTrouble(err, b.cfg)
 	}
@@ -184,6 +187,7 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkPort(ctx, b.cfg, portLooks); err != nil {
 		return err
 	}
+	b.wake.hold(b.cfg.WakeLimit, wake.Device, b.log)
 	if err := b.openAdmin(); err != nil {
 		return err
 	}
@@ -215,6 +219,7 @@ func (b *broker) start(ctx context.Context) error {
 		}
 	}
 	if err == nil && b.served {
+		b.tellHost()
 		b.log.Info("shards placed", "pinned_to", p.CPUs, "cpus", m.Allowed, "device_interrupts_on", m.Interrupt, "gomaxprocs", runtime.GOMAXPROCS(0))
 	}
 	return err

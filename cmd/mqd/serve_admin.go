@@ -27,7 +27,7 @@ func (b *broker) openAdmin() error {
 	b.tellSettings()
 	s, err := admin.Listen(admin.Options{
 		Listen: addr, Profiles: b.cfg.AdminProfiles, Version: version, Service: b.service, Log: b.log,
-		Recorder: b.recorder, Settings: func() []byte { return *b.settings.Load() },
+		Recorder: b.recorder, WakeLimit: b.wake.held, Warnings: b.wake.warnings, Settings: func() []byte { return *b.settings.Load() },
 	})
 	taken := errors.Is(err, syscall.EADDRINUSE)
 	switch {

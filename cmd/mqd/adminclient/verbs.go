@@ -179,6 +179,9 @@ func write(w io.Writer, st *admin.Status) error {
 	say("process      %d\n", st.PID)
 	say("up           %v, reopened %s\n", time.Duration(st.UptimeSeconds*float64(time.Second)).Round(time.Second), quantity.Of(st.Reopened, "time", "times"))
 	say("start        %v, %s replayed\n", time.Duration(n.StartSeconds*float64(time.Second)).Round(time.Millisecond), quantity.Of(n.Replayed, "batch", "batches"))
+	if us := st.WakeLimitMicros; us != nil {
+		say("CPUs wake    within %v, as long as the broker runs\n", time.Duration(*us)*time.Microsecond)
+	}
 	say("connections  %d\n", n.Connections)
 	say("topics       %d with %s\n\n", n.Topics, quantity.Of(n.Partitions, "partition", "partitions"))
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)

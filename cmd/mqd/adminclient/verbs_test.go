@@ -52,7 +52,7 @@ func mustSay(t *testing.T, err error, words ...string) {
 
 func TestStatusIsShownInWords(t *testing.T) {
 	st := admin.Status{
-		Version: "v1", State: "serving", UptimeSeconds: 90, PID: 4711, Reasons: []string{"the log of shard 1 has failed"}, Warnings: []string{"the disk is full"},
+		Version: "v1", State: "serving", UptimeSeconds: 90, PID: 4711, WakeLimitMicros: new(int64(10)), Reasons: []string{"the log of shard 1 has failed"}, Warnings: []string{"the disk is full"},
 		Serving: &admin.Serving{Address: "127.0.0.1:7878", Driver: "sim", Topics: 3, Partitions: 12, Shards: []admin.LogState{
 			{Shard: 0, Answered: true, JournalUsed: 1 << 20, JournalBytes: 4 << 20, CacheBytes: 8 << 20},
 			{Shard: 1, Answered: true, LogFailed: true}, {Shard: 2}, {Shard: 3, Answered: true, DiskFull: true},

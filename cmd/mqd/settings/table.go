@@ -26,6 +26,7 @@ type Options struct {
 	CPUs                                                 []int // none: chosen by the machine
 	Pin                                                  string
 	Idle                                                 string
+	WakeLimit                                            time.Duration // negative: none
 	Spin                                                 time.Duration
 	IO                                                   string
 	JournalSize                                          int64 // 0: chosen by the filesystem
@@ -133,6 +134,7 @@ const (
 	KafkaAdvertise = "kafka.advertise"
 	MaxConnections = "net.max_connections"
 	Idle           = "shard.idle"
+	WakeLimit      = "shard.wake_limit"
 	LogLevel       = "log.level"
 )
 
@@ -190,6 +192,9 @@ func shardSettings(o *Options) []Setting {
 			Help: "what a shard without work does: poll for a while and then sleep, never sleep, or sleep at once"},
 		{Name: "shard.spin", Flag: "spin", Default: formatDuration(shard.DefaultSpin), value: durationValue{&o.Spin, time.Microsecond, 10 * time.Millisecond},
 			Help: "how long an adaptive shard polls before it sleeps"},
+
+		{Name: WakeLimit, Flag: "pm-qos", Default: Off, value: limitValue{durationValue{&o.WakeLimit, 0, 100 * time.Millisecond}, time.Microsecond},
+			Help: "longest that a CPU of this machine may take to wake from an idle state, while the broker runs; it costs power, 10us is a good value for servers, and /dev/cpu_dma_latency has to be writable"},
 
 		{Name: "io.driver", Flag: "io", Default: Auto, value: wordValue{&o.IO, []string{Auto, IOURing, IOPortable}},
 			Help: "how files and sockets are used: by io_uring, or by epoll and threads (portable), which is slower; auto is uring where it can be used"},

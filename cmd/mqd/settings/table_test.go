@@ -75,6 +75,9 @@ func TestDefaultsAreAcceptedAndSafe(t *testing.T) {
 	if c.Insecure || c.Listen != "127.0.0.1:7878" || c.AutoCreate {
 		t.Errorf("insecure %v, auto create %v", c.Insecure, c.AutoCreate)
 	}
+	if c.WakeLimit >= 0 {
+		t.Errorf("the machine's CPUs are kept awake, %v, and nobody has asked for it", c.WakeLimit)
+	}
 	if c.IdleTimeout != 120*time.Second || c.MaxMessageBytes != 1<<20 || c.Shards != 0 || c.JournalSize != 0 {
 		t.Errorf("%+v", c.Options)
 	}

@@ -137,6 +137,28 @@ func (v durationValue) set(text string) error {
 	return nil
 }
 
+// limitValue is a time of whole units, or off, which is stored as -1.
+type limitValue struct {
+	durationValue
+	unit time.Duration
+}
+
+func (v limitValue) limits() string { return Off + ", or " + v.durationValue.limits() }
+
+func (v limitValue) set(text string) error {
+	if text == Off {
+		*v.to = -1
+		return nil
+	}
+	if err := v.durationValue.set(text); err != nil {
+		return fmt.Errorf("%w, or %s", err, Off)
+	}
+	if *v.to%v.unit != 0 {
+		return fmt.Errorf("%s, expected a multiple of %s", text, formatDuration(v.unit))
+	}
+	return nil
+}
+
 // formatDuration writes a duration without units that are zero, in ASCII.
 func formatDuration(d time.Duration) string {
 	text := strings.Replace(d.String(), "\u00b5s", "us", 1)
