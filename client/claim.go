@@ -44,7 +44,7 @@ func (p *Producer) Claim(ctx context.Context, key []byte, n int) (Claim, error) 
 		return Claim{}, p.appendError(nil, err)
 	}
 	for {
-		c, buf, kick, missing, err := ln.Claim(key, n)
+		c, buf, kick, missing, err := ln.Claim(ctx, key, n)
 		if kick != nil {
 			kick.Kick()
 		}

@@ -193,5 +193,6 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Stats returns totals and gauges.
+// Stats returns totals, gauges and histograms. It takes a few microseconds and some KiB: ask
+// once a second, not for every batch.
 func (c *Client) Stats() Stats { return c.counters.snapshot(&c.transport) }

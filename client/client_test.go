@@ -492,8 +492,8 @@ func TestHooksAndLoggerTellWhatHappens(t *testing.T) {
 	var fetches []FetchInfo
 	var log bytes.Buffer
 	c := dialFake(t, b, WithLogger(nil), WithLogger(slog.New(slog.NewTextHandler(&lockedWriter{mu: &mu, b: &log}, nil))), WithHooks(Hooks{
-		OnSend:  func(s SendInfo) { mu.Lock(); sends = append(sends, s); mu.Unlock() },
-		OnFetch: func(f FetchInfo) { mu.Lock(); fetches = append(fetches, f); mu.Unlock() },
+		OnSend:  func(_ context.Context, s SendInfo) { mu.Lock(); sends = append(sends, s); mu.Unlock() },
+		OnFetch: func(_ context.Context, f FetchInfo) { mu.Lock(); fetches = append(fetches, f); mu.Unlock() },
 	}))
 	p := openProducer(t, c, "alerts")
 	ctx := testContext(t)

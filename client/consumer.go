@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mqd-broker/mqd/client/internal/attempts"
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/client/internal/member"
 	"github.com/mqd-broker/mqd/client/internal/pull"
@@ -30,10 +31,11 @@ type Consumer struct {
 	topics map[string]*topic
 	feeds  []*feed // fixed without a group, as the others
 	index  map[partitionKey]*feed
-	failed error   // the membership is over
-	ready  []*feed // have answers, in order of arrival
-	errs   []error // to be returned by Poll
-	outage bool    // a lost connection was reported and none has answered since
+	tries  map[partitionKey]*attempts.History // also of partitions that have gone
+	failed error                              // the membership is over
+	ready  []*feed                            // have answers, in order of arrival
+	errs   []error                            // to be returned by Poll
+	outage bool                               // a lost connection was reported and none has answered since
 	closed bool
 	pull   pull.Policy
 	notify chan struct{} // holds a token while there is something for Poll
@@ -55,6 +57,7 @@ func (c *Client) Consumer(opts ...ConsumerOption) (*Consumer, error) {
 	}
 	co := &Consumer{
 		c: c, cfg: cfg, pull: cfg.policy(), topics: map[string]*topic{}, index: map[partitionKey]*feed{},
+		tries:  map[partitionKey]*attempts.History{},
 		notify: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	co.ctx, co.cancel = context.WithCancel(context.Background())
@@ -94,7 +97,7 @@ func (co *Consumer) begin(ctx context.Context) error {
 // assign makes the feeds and finds out where they begin.
 func (co *Consumer) assign(ctx context.Context) error {
 	start := map[*feed]Place{}
-	add := func(name string, partition int32, at Place) error {
+	add := func(name string, partition int32, at Place, epoch int32) error {
 		t := co.topics[name]
 		if t == nil {
 			found, err := co.c.lookup(ctx, name)
@@ -109,7 +112,7 @@ func (co *Consumer) assign(ctx context.Context) error {
 		}
 		key := partitionKey{name, partition}
 		if co.index[key] == nil {
-			f := &feed{co: co, name: name, partition: partition, topic: t}
+			f := &feed{co: co, name: name, partition: partition, topic: t, tries: co.history(key), wanted: epoch}
 			co.index[key] = f
 			co.feeds = append(co.feeds, f)
 			start[f] = at
@@ -120,28 +123,43 @@ func (co *Consumer) assign(ctx context.Context) error {
 		if p.Offset < OffsetStart {
 			return invalid("offset %d of %s/%d", p.Offset, p.Topic, p.Partition)
 		}
-		if err := add(p.Topic, p.Partition, Offset(p.Offset)); err != nil {
+		epoch := p.Epoch
+		if p.Offset < 0 {
+			epoch = 0
+		}
+		if err := add(p.Topic, p.Partition, Offset(p.Offset), epoch); err != nil {
 			return err
 		}
 	}
 	for name, ps := range co.cfg.partitions {
 		for _, p := range ps {
-			if err := add(name, p, co.cfg.from); err != nil {
+			if err := add(name, p, co.cfg.from, 0); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range co.cfg.topics {
-		if err := add(name, 0, co.cfg.from); err != nil {
+		if err := add(name, 0, co.cfg.from, 0); err != nil {
 			return err
 		}
 		for p := range co.topics[name].shards {
-			if err := add(name, int32(p), co.cfg.from); err != nil {
+			if err := add(name, int32(p), co.cfg.from, 0); err != nil {
 				return err
 			}
 		}
 	}
 	return co.locate(ctx, start)
+}
+
+// history is what is known of earlier readings of a partition. The lock is held, or the
+// consumer not shared yet.
+func (co *Consumer) history(key partitionKey) *attempts.History {
+	h := co.tries[key]
+	if h == nil {
+		h = new(attempts.History)
+		co.tries[key] = h
+	}
+	return h
 }
 
 // locate sets the feeds to their places.
@@ -322,10 +340,15 @@ func (co *Consumer) named(ps []Position) []*feed {
 // Seek goes on at other offsets, [OffsetStart] and [OffsetEnd] included. What
 // was fetched of these partitions is dropped; a partition that had stopped
 // begins again, in the new topic if one of the same name has been made meanwhile.
+// It may be called in the midst of a batch, with [Batch.Position] of the record that is to
+// come again, whose [RecordView.Attempt] is one more then; the rest of the batch at hand
+// comes again too. What a group has committed stays: going back before it does not
+// take it back, and after a restart the group goes on where it is.
 func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 	type move struct {
 		f      *feed
 		offset int64
+		epoch  int32
 	}
 	moves := make([]move, 0, len(ps))
 	for _, p := range ps {
@@ -338,7 +361,7 @@ func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 		if p.Offset < OffsetStart {
 			return invalid("offset %d of %s/%d", p.Offset, p.Topic, p.Partition)
 		}
-		m := move{f, p.Offset}
+		m := move{f, p.Offset, p.Epoch}
 		if p.Offset < 0 {
 			co.mu.Lock()
 			t := *f.topic
@@ -347,14 +370,14 @@ func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 			if err := co.c.listOffsets(ctx, qs); err != nil {
 				return err
 			}
-			m.offset = qs[0].offset
+			m.offset, m.epoch = qs[0].offset, 0
 		}
 		moves = append(moves, m)
 	}
 	co.mu.Lock()
 	for _, m := range moves {
 		if !m.f.revoked {
-			m.f.seek(m.offset)
+			m.f.seek(m.offset, m.epoch)
 		}
 	}
 	co.mu.Unlock()

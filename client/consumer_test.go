@@ -36,8 +36,8 @@ func TestAConsumerBeginsWhereItIsTold(t *testing.T) {
 		"time":           {From(Time(time.UnixMilli(6_500))), 7},
 		"end":            {From(End()), 10},
 		"late time":      {From(Time(time.UnixMilli(1 << 40))), 10},
-		"positions":      {FromPositions(Position{"alerts", 0, 4}), 4},
-		"position end":   {FromPositions(Position{"alerts", 0, OffsetEnd}), 10},
+		"positions":      {FromPositions(Position{Topic: "alerts", Partition: 0, Offset: 4}), 4},
+		"position end":   {FromPositions(Position{Topic: "alerts", Partition: 0, Offset: OffsetEnd}), 10},
 		"partitions":     {Partitions("alerts", 0, 0), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestAnOffsetOutOfRangeStopsOrResets(t *testing.T) {
 			if !strings.Contains(err.Error(), "stopped") {
 				t.Fatalf("%v does not say that the partition has stopped", err)
 			}
-			if err := co.Seek(ctx, Position{"alerts", 0, OffsetStart}); err != nil {
+			if err := co.Seek(ctx, Position{Topic: "alerts", Partition: 0, Offset: OffsetStart}); err != nil {
 				t.Fatal(err)
 			}
 			if got := collect(t, co, 2); !slices.Equal(got, []string{"v5", "v6"}) {
@@ -351,7 +351,7 @@ func TestSeekGoesToAnyPlaceAndDropsWhatWasFetched(t *testing.T) {
 	co := openConsumer(t, dialFake(t, b), Topics("alerts"))
 	ctx := testContext(t)
 	for _, to := range []int64{7, 0, 9, 3, 10, OffsetStart, 5} {
-		if err := co.Seek(ctx, Position{"alerts", 0, to}); err != nil {
+		if err := co.Seek(ctx, Position{Topic: "alerts", Partition: 0, Offset: to}); err != nil {
 			t.Fatal(err)
 		}
 		first := int(max(to, 0))
@@ -359,15 +359,15 @@ func TestSeekGoesToAnyPlaceAndDropsWhatWasFetched(t *testing.T) {
 			t.Fatalf("from %d: %q", to, got)
 		}
 	}
-	if err := co.Seek(ctx, Position{"alerts", 0, OffsetEnd}); err != nil {
+	if err := co.Seek(ctx, Position{Topic: "alerts", Partition: 0, Offset: OffsetEnd}); err != nil {
 		t.Fatal(err)
 	}
 	b.put("alerts", 0, CompressNone, "new")
 	if got := collect(t, co, 1); got[0] != "new" {
 		t.Fatalf("%q", got)
 	}
-	wantError(t, co.Seek(ctx, Position{"alerts", 1, 0}), ErrUnknownPartition)
-	wantError(t, co.Seek(ctx, Position{"alerts", 0, -3}), ErrInvalid)
+	wantError(t, co.Seek(ctx, Position{Topic: "alerts", Partition: 1, Offset: 0}), ErrUnknownPartition)
+	wantError(t, co.Seek(ctx, Position{Topic: "alerts", Partition: 0, Offset: -3}), ErrInvalid)
 }
 
 func TestALongPollFromBeforeASeekIsNobodys(t *testing.T) {
@@ -385,7 +385,7 @@ func TestALongPollFromBeforeASeekIsNobodys(t *testing.T) {
 	ctx := testContext(t)
 	for range 5 { // leaves a long poll at offset 1 behind each time
 		<-polls
-		if err := co.Seek(ctx, Position{"alerts", 0, 1}); err != nil {
+		if err := co.Seek(ctx, Position{Topic: "alerts", Partition: 0, Offset: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -460,7 +460,7 @@ func TestSeekAndPollTogether(t *testing.T) {
 		})
 	}
 	for i := range 500 {
-		if err := co.Seek(ctx, Position{"alerts", int32(i % 2), int64(i*7) % 60}); err != nil {
+		if err := co.Seek(ctx, Position{Topic: "alerts", Partition: int32(i % 2), Offset: int64(i*7) % 60}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -668,7 +668,7 @@ func TestConsumersThatCannotWorkAreRefused(t *testing.T) {
 	for name, opts := range map[string][]ConsumerOption{
 		"nothing":       nil,
 		"offset":        {Topics("alerts"), From(Offset(-7))},
-		"position":      {FromPositions(Position{"alerts", 0, -9})},
+		"position":      {FromPositions(Position{Topic: "alerts", Partition: 0, Offset: -9})},
 		"bytes":         {Topics("alerts"), WithFetchBytes(2, 1)},
 		"most bytes":    {Topics("alerts"), WithFetchBytes(0, 1<<30)},
 		"records":       {Topics("alerts"), WithFetchRecords(-1)},

@@ -24,7 +24,7 @@ func TestTheHookHasReturnedWhenAWaitDoes(t *testing.T) {
 			})
 			entered, leave := make(chan SendInfo), make(chan struct{})
 			var left atomic.Bool
-			p := openProducer(t, dialFake(t, b, WithHooks(Hooks{OnSend: func(s SendInfo) {
+			p := openProducer(t, dialFake(t, b, WithHooks(Hooks{OnSend: func(_ context.Context, s SendInfo) {
 				entered <- s
 				<-leave
 				left.Store(true)
@@ -54,7 +54,7 @@ func TestTheHookHearsOfEveryRecordOnce(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)
 	var told, failed atomic.Int64
-	c := dialFake(t, b, WithHooks(Hooks{OnSend: func(s SendInfo) {
+	c := dialFake(t, b, WithHooks(Hooks{OnSend: func(_ context.Context, s SendInfo) {
 		told.Add(int64(s.Records))
 		if s.Err != nil {
 			failed.Add(int64(s.Records))
@@ -90,7 +90,7 @@ func TestAHookMayAppend(t *testing.T) {
 	var p *Producer
 	var once sync.Once
 	again := make(chan error, 1)
-	c := dialFake(t, b, WithHooks(Hooks{OnSend: func(SendInfo) {
+	c := dialFake(t, b, WithHooks(Hooks{OnSend: func(context.Context, SendInfo) {
 		once.Do(func() {
 			_, err := p.TryAppend(value("from the hook"))
 			again <- err

@@ -13,6 +13,10 @@ import (
 
 // The kinds of failure that programs tell apart, for errors.Is. An [Error]
 // around one of them says where it happened.
+//
+// There is none for a broker that does not lead a partition. A broker is one process and
+// leads all of its partitions; a request that reaches another shard than the partition's
+// is passed on inside of it, and a client that hears of a new owner changes over by itself.
 var (
 	// ErrClosed: the client, producer or consumer was closed.
 	ErrClosed = link.ErrClosed
@@ -52,6 +56,12 @@ var (
 	// ErrOffsetOutOfRange: the offset lies outside the log. The Error carries
 	// the valid range.
 	ErrOffsetOutOfRange = errors.New("mqd: offset out of range")
+
+	// ErrDiverged: the log is not the one that a [Position] with an Epoch was taken from.
+	// The broker's data have been replaced, as by an older backup, and the offset means
+	// another record now. The partition has stopped; [Consumer.Seek] begins again, where the
+	// program thinks right.
+	ErrDiverged = errors.New("mqd: the log is another one")
 
 	// ErrFenced: the consumer does not own the partition any more, or another process
 	// has taken its instance over. What was not committed goes to the next owner.

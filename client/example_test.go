@@ -371,7 +371,7 @@ func ExampleWithHooks() {
 	ctx := context.Background()
 	var sent []client.SendInfo
 	c := must(client.Dial(ctx, []string{b.Addr()}, client.WithClientID("pump-house"), client.WithTimeout(30*time.Second),
-		client.WithHooks(client.Hooks{OnSend: func(i client.SendInfo) { sent = append(sent, i) }})))
+		client.WithHooks(client.Hooks{OnSend: func(_ context.Context, i client.SendInfo) { sent = append(sent, i) }})))
 	p := must(c.Producer("alerts"))
 	must(p.Send(ctx, client.Record{Value: []byte("too hot")}))
 	fmt.Println(sent[0].Topic, sent[0].Records, sent[0].Class, c.Stats().RecordsAcked)

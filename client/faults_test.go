@@ -282,7 +282,7 @@ func TestAcknowledgedRecordsAreWhereTheirTicketsSay(t *testing.T) {
 				if _, twice := stored[v]; twice || v <= last {
 					rt.Fatalf("%s at %d/%d: stored twice, or after %s", v, part, off, last)
 				}
-				stored[v], last = Position{"alerts", int32(part), int64(off)}, v
+				stored[v], last = Position{Topic: "alerts", Partition: int32(part), Offset: int64(off)}, v
 			}
 		}
 		for i, tk := range tickets {

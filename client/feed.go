@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mqd-broker/mqd/client/internal/attempts"
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/client/internal/member"
 	"github.com/mqd-broker/mqd/client/internal/pull"
@@ -18,9 +19,11 @@ type feed struct {
 	partition int32
 	topic     *topic
 	part      *member.Part // nil without a group
+	tries     *attempts.History
 
 	offset   int64  // to fetch next
 	position int64  // of the next record for Poll
+	wanted   int32  // least epoch of that record, 0 for any
 	flying   *fetch // the fetch that is under way
 	spare    *fetch // to use again
 	answers  []*answer
@@ -118,13 +121,22 @@ func (f *feed) passed() {
 	f.position = f.offset
 }
 
-// seek goes on at another offset.
-func (f *feed) seek(offset int64) {
+// committed is the offset up to which the group is done with the partition, -1 for none.
+func (f *feed) committed() int64 {
+	if f.part == nil {
+		return -1
+	}
+	return f.part.Committed()
+}
+
+// seek goes on at another offset, whose record has this epoch or a later one.
+func (f *feed) seek(offset int64, epoch int32) {
 	f.drop()
+	f.tries.End()
 	if f.part != nil {
 		f.part.Seek()
 	}
-	f.offset, f.position = offset, offset
+	f.offset, f.position, f.wanted = offset, offset, epoch
 	f.stopped, f.waiting = false, false
 }
 
@@ -157,6 +169,7 @@ func (f *feed) stop(e *Error) {
 // was made. What was fetched before is still good.
 func (f *feed) strand() {
 	f.epoch++
+	f.tries.Forget()
 	f.ground() // its answer will be nobody's
 	f.waiting = false
 	e := feedError(f, wire.CodeUnknownTopic, errors.New("the topic was deleted, and another one of its name was made"))
@@ -273,7 +286,7 @@ type fetch struct {
 	feed  *feed
 	req   wire.FetchRequest
 	frame [wire.HeaderSize + wire.FetchRequestSize]byte
-	asked time.Time // only with a hook
+	asked time.Time
 }
 
 func (q *fetch) Op() wire.Op    { return wire.OpFetch }
@@ -281,9 +294,7 @@ func (q *fetch) Answered() bool { return true }
 func (q *fetch) Written()       {}
 
 func (q *fetch) Encode(corr uint32) []byte {
-	if q.feed.co.c.cfg.hooks.OnFetch != nil {
-		q.asked = time.Now()
-	}
+	q.asked = time.Now()
 	return wire.AppendFetchRequest(q.frame[:0], corr, &q.req)
 }
 
@@ -315,6 +326,10 @@ func (q *fetch) Deliver(cur *link.Link, fr *link.Frame) error {
 	n := &co.c.counters
 	n.fetchAnswers.Add(1)
 	n.fetchedBytes.Add(uint64(size))
+	took := time.Since(asked)
+	if size > 0 {
+		n.fetches.Add(took)
+	}
 	kick, err := q.feed.landed(q, &r, buf)
 	if err != nil {
 		return err
@@ -324,11 +339,11 @@ func (q *fetch) Deliver(cur *link.Link, fr *link.Frame) error {
 	}
 	if h := co.c.cfg.hooks.OnFetch; h != nil {
 		info := FetchInfo{Topic: q.feed.name, Partition: q.feed.partition, Offset: offset,
-			Bytes: size, Durable: r.Durable, Took: time.Since(asked)}
+			Bytes: size, Durable: r.Durable, Took: took}
 		if r.Code != wire.CodeNone {
 			info.Err = readError("fetch", q.feed.name, q.feed.partition, r.Code, "")
 		}
-		h(info)
+		h(q.feed.context(), info)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/client/internal/attempts"
 	"github.com/mqd-broker/mqd/client/internal/link"
 	"github.com/mqd-broker/mqd/client/internal/member"
 	"github.com/mqd-broker/mqd/client/internal/unpack"
@@ -29,6 +30,8 @@ type Batch struct {
 	span *member.Span
 	run  unpack.Run
 	buf  *link.Buffer // holds the batches
+
+	stretch *attempts.Stretch
 }
 
 // Len is the number of records, with those that [WithFilter] hides.
@@ -42,10 +45,12 @@ func (b *Batch) Records() iter.Seq[RecordView] {
 
 // each walks the records.
 func (b *Batch) each(yield func(RecordView) bool) {
-	c, keep := b.run.Batches(), b.co.cfg.filter
-	var v RecordView
-	stamp := int64(batch.NoTimestamp) // of v.Time
+	c, keep, prior := b.run.Batches(), b.co.cfg.filter, b.stretch.Prior()
+	v := RecordView{Offset: b.First - 1, Attempt: 1}
+	defer func() { b.stretch.Reach(v.Offset + 1) }() // also when the application panics
+	stamp := int64(batch.NoTimestamp)                // of v.Time
 	for it, ok := c.Next(); ok; it, ok = c.Next() {
+		v.Epoch = c.Epoch
 		for it.Next() {
 			r := it.At()
 			if r.Offset < b.run.From {
@@ -55,6 +60,9 @@ func (b *Batch) each(yield func(RecordView) bool) {
 				stamp, v.Time = r.Timestamp, timeOf(r.Timestamp)
 			}
 			v.Offset, v.Key, v.Value, v.headers = r.Offset, r.Key, r.Value, r.HeaderList()
+			if len(prior) > 0 {
+				v.Attempt, prior = attempts.Of(prior, r.Offset)
+			}
 			if keep != nil && !keep(v) {
 				continue
 			}
@@ -71,6 +79,18 @@ func timeOf(stamp int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(stamp)
+}
+
+// Position is the place of one of the batch's records, to go back to with [Consumer.Seek] or
+// to keep with what was made of it.
+func (b *Batch) Position(v RecordView) Position {
+	return Position{Topic: b.Topic, Partition: b.Partition, Offset: v.Offset, Epoch: v.Epoch}
+}
+
+// Next is the place behind the batch, where [FromPositions] goes on after it. A program that
+// keeps it in the same transaction as what it has made of the records needs no commits.
+func (b *Batch) Next() Position {
+	return Position{Topic: b.Topic, Partition: b.Partition, Offset: b.Last + 1, Epoch: b.run.LastEpoch}
 }
 
 // Release gives the batch's memory back. Its records are gone then. A second
@@ -110,12 +130,18 @@ func (f *feed) open() (*Batch, error) {
 		f.list()
 		return nil, nil
 	}
+	if b.Len() > 0 && f.diverged(b) {
+		b.buf = nil
+		b.Release()
+		return nil, nil
+	}
 	a.rest = rest
 	a.buf.Retain()
 	if b.Len() > 0 {
+		b.stretch = f.tries.Stretch(b.First, f.committed())
 		f.position = b.Last + 1
 		if f.part != nil {
-			b.span = f.part.Handed(f.position, b.Len(), co.pull.Commit(&f.pull, co.cfg.group.records))
+			b.span = f.part.Handed(f.position, b.run.LastEpoch, b.Len(), co.pull.Commit(&f.pull, co.cfg.group.records))
 		}
 	}
 	kick := f.after(a, b, err)
@@ -132,6 +158,20 @@ func (f *feed) open() (*Batch, error) {
 		co.mu.Lock()
 	}
 	return b, f.damaged(err)
+}
+
+// diverged reports that the first batch behind a position is of an earlier epoch than the
+// position, and stops the partition then. The consumer's lock is held.
+func (f *feed) diverged(b *Batch) bool {
+	wanted := f.wanted
+	f.wanted = 0
+	if b.run.FirstEpoch >= wanted {
+		return false
+	}
+	f.drop()
+	f.offset = f.position
+	f.stop(feedError(f, wire.CodeNone, fmt.Errorf("%w: offset %d has epoch %d, expected %d or later", ErrDiverged, b.First, b.run.FirstEpoch, wanted)))
+	return true
 }
 
 // after moves the feed on when b was taken from answer a.

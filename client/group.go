@@ -133,7 +133,12 @@ type groupReader Consumer
 
 // Call implements [member.Host].
 func (r *groupReader) Call(ctx context.Context, op wire.Op, build func(dst []byte, corr uint32) []byte) ([]byte, error) {
-	return do(ctx, r.c.control, callRead, "", op, build)
+	began := time.Now()
+	body, err := do(ctx, r.c.control, callRead, "", op, build)
+	if err == nil && op == wire.OpGroupCommit {
+		r.c.counters.commits.Add(time.Since(began))
+	}
+	return body, err
 }
 
 // Adopt implements [member.Host].
@@ -146,7 +151,8 @@ func (r *groupReader) Adopt(ctx context.Context, parts []*member.Part) error {
 	var feeds []*feed
 	co.mu.Lock()
 	for _, p := range parts {
-		f := &feed{co: co, name: p.Topic, partition: p.Ref.Partition, topic: co.topics[p.Topic], part: p}
+		key := partitionKey{p.Topic, p.Ref.Partition}
+		f := &feed{co: co, name: p.Topic, partition: p.Ref.Partition, topic: co.topics[p.Topic], part: p, tries: co.history(key)}
 		start[f] = co.cfg.from
 		if p.Start >= 0 {
 			start[f] = Offset(p.Start)
@@ -212,6 +218,7 @@ func (r *groupReader) Revoke(parts []*member.Part) {
 		}
 		f.revoked = true
 		f.drop()
+		f.tries.End()
 		if key := (partitionKey{f.name, f.partition}); co.index[key] == f {
 			delete(co.index, key)
 		}
@@ -259,13 +266,22 @@ func (b *Batch) Context() context.Context {
 	return b.co.ctx
 }
 
+// context is that of the batches of the partition.
+func (f *feed) context() context.Context {
+	if f.part != nil {
+		return f.part.Context
+	}
+	return f.co.ctx
+}
+
 // Commit commits the batch: the group goes on behind its last record. It returns when
 // that is on the broker's disk. What is committed already is not sent. The error is
 // [ErrFenced] if the partition is another member's by now; when ctx ends it is
 // [ErrOutcomeUnknown]. A released batch can be committed.
 func (b *Batch) Commit(ctx context.Context) error { return b.CommitTo(ctx, b.Last+1) }
 
-// CommitTo commits the records before an offset, as Commit does all of the batch.
+// CommitTo commits the records before an offset, 0 to Last+1, as Commit does all of the
+// batch; others are [ErrInvalid].
 func (b *Batch) CommitTo(ctx context.Context, next int64) error {
 	if b.part == nil {
 		return invalid("Commit without Group")
@@ -273,7 +289,7 @@ func (b *Batch) CommitTo(ctx context.Context, next int64) error {
 	if next < 0 || next > b.Last+1 {
 		return invalid("CommitTo(%d), expected 0 to %d", next, b.Last+1)
 	}
-	err := b.part.Commit(ctx, next)
+	err := b.part.Commit(ctx, next, b.epochBefore(next))
 	if err == nil {
 		return nil
 	}
@@ -281,6 +297,16 @@ func (b *Batch) CommitTo(ctx context.Context, next int64) error {
 	e.Topic, e.Partition, e.Offset = b.Topic, b.Partition, next
 	e.OutcomeUnknown = e.OutcomeUnknown || ctx.Err() != nil
 	return e
+}
+
+// epochBefore is the epoch of the last record before an offset up to the batch's end, 0
+// where it is not known: that the epochs of a log never fall is all that is kept.
+func (b *Batch) epochBefore(next int64) int32 {
+	first, last := b.run.FirstEpoch, b.run.LastEpoch
+	if next == b.Last+1 || next > b.First && first == last {
+		return last
+	}
+	return 0
 }
 
 // groupError makes an [Error] of what a membership returns.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -21,26 +22,31 @@ func (h *laneHost) Turn(partition int32) {
 	h.sticky.CompareAndSwap(partition, next)
 }
 
-// Tell calls the hook.
+// Tell measures and calls the hook.
 func (h *laneHost) Tell(b *lane.Batch) {
+	out := b.Outcome()
+	bytes, opened, wrote := b.Sent()
+	var queued, answered time.Duration
+	if !wrote.IsZero() {
+		queued, answered = wrote.Sub(opened), time.Since(wrote)
+		h.c.counters.queued.Add(queued)
+		if out.Err == nil && !h.cfg.noAck {
+			h.c.counters.acked.Add(answered)
+		}
+	}
 	hook := h.c.cfg.hooks.OnSend
 	if hook == nil {
 		return
 	}
-	out := b.Outcome()
-	bytes, opened, wrote := b.Sent()
 	info := SendInfo{
 		Topic: b.Topic(), Partition: b.Partition(), Records: b.Len(), Bytes: bytes,
 		BaseOffset: out.Base, Class: out.Class, Err: out.Err,
-	}
-	if !wrote.IsZero() {
-		info.Queued = wrote.Sub(opened)
-		info.Answered = time.Since(wrote)
+		Queued: queued, Written: b.Handed(answered), Answered: answered,
 	}
 	if out.Err == nil && out.AppendTime > 0 {
 		info.AppendTime = time.Unix(0, out.AppendTime)
 	}
-	hook(info)
+	hook(context.WithoutCancel(b.Context()), info)
 }
 
 // Paused calls the hook.

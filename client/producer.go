@@ -80,7 +80,7 @@ func (p *Producer) share(ctx context.Context) error {
 	s.Messages, s.Bytes, s.Max, s.Window = cfg.messages, cfg.bytes, min(cfg.max, s.MaxBatch), cfg.window
 	s.Linger = cfg.linger
 	s.Codec, s.MinClass, s.NoAck = cfg.codec, cfg.minClass, cfg.noAck
-	s.Timed = c.cfg.hooks.OnSend != nil
+	s.Watched = c.cfg.hooks.OnSend != nil
 	s.Space.Limit, s.Space.Gauge = int64(cfg.buffer), &c.counters.buffered
 	s.Packers.Limit, s.Packers.MaxBatch = 2*cfg.buffer, s.MaxBatch
 	if s.Idempotent = cfg.idempotent; !s.Idempotent {
@@ -117,7 +117,7 @@ func (p *Producer) Class() Class { return p.topic.class }
 // buffer. An error means that the record was not queued: ctx's own, [ErrClosed]
 // or [ErrTooLarge].
 func (p *Producer) Append(ctx context.Context, r Record) (Ticket, error) {
-	ln, t, kick, missing, err := p.tryAppend(&r, nil, lane.SendDue)
+	ln, t, kick, missing, err := p.tryAppend(ctx, &r, nil, lane.SendDue)
 	if kick != nil {
 		kick.Kick()
 	}
@@ -133,7 +133,7 @@ func (p *Producer) Append(ctx context.Context, r Record) (Ticket, error) {
 // TryAppend is [Producer.Append] that never waits: without room in the buffer
 // the error is [ErrBufferFull] and nothing was queued.
 func (p *Producer) TryAppend(r Record) (Ticket, error) {
-	ln, t, kick, _, err := p.tryAppend(&r, nil, lane.SendDue)
+	ln, t, kick, _, err := p.tryAppend(context.Background(), &r, nil, lane.SendDue)
 	if kick != nil {
 		kick.Kick()
 	}
@@ -150,7 +150,7 @@ func (p *Producer) TryAppend(r Record) (Ticket, error) {
 // It goes out at once, together with whatever is queued. When ctx ends after
 // the record was queued the error is [ErrOutcomeUnknown].
 func (p *Producer) Send(ctx context.Context, r Record) (Position, error) {
-	ln, t, kick, missing, err := p.tryAppend(&r, nil, lane.SendNow)
+	ln, t, kick, missing, err := p.tryAppend(ctx, &r, nil, lane.SendNow)
 	if kick != nil {
 		kick.Flush()
 	}
@@ -166,7 +166,7 @@ func (p *Producer) Send(ctx context.Context, r Record) (Position, error) {
 }
 
 // tryAppend appends to a lane, by default the one that the record belongs to.
-func (p *Producer) tryAppend(r *Record, ln *lane.Lane, u lane.Urgency) (*lane.Lane, Ticket, *link.Link, int64, error) {
+func (p *Producer) tryAppend(ctx context.Context, r *Record, ln *lane.Lane, u lane.Urgency) (*lane.Lane, Ticket, *link.Link, int64, error) {
 	if ln == nil {
 		var err error
 		if ln, err = p.laneOf(r.Key); err != nil {
@@ -177,7 +177,7 @@ func (p *Producer) tryAppend(r *Record, ln *lane.Lane, u lane.Urgency) (*lane.La
 	if !r.Time.IsZero() {
 		br.Timestamp = r.Time.UnixMilli()
 	}
-	at, kick, missing, err := ln.Append(&br, u)
+	at, kick, missing, err := ln.Append(ctx, &br, u)
 	return ln, Ticket{at.Batch, at.Index}, kick, missing, err
 }
 
@@ -188,7 +188,7 @@ func (p *Producer) appendSlow(ctx context.Context, ln *lane.Lane, r *Record, mis
 		if err := p.shared.Space.Wait(ctx, missing, p.done); err != nil {
 			return Ticket{}, p.appendError(ln, err)
 		}
-		_, t, kick, more, err := p.tryAppend(r, ln, u)
+		_, t, kick, more, err := p.tryAppend(ctx, r, ln, u)
 		if kick != nil {
 			kick.Kick()
 		}

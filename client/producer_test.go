@@ -194,7 +194,7 @@ func TestAppendsOfOneGoroutineKeepTheirOrderThroughThePipeline(t *testing.T) {
 	stored := map[string]Position{}
 	for part := range 3 {
 		for off, v := range b.values("alerts", part) {
-			stored[v] = Position{"alerts", int32(part), int64(off)}
+			stored[v] = Position{Topic: "alerts", Partition: int32(part), Offset: int64(off)}
 		}
 	}
 	for w := range writers {

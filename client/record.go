@@ -54,11 +54,19 @@ const (
 	ClassFlushed = wire.ClassFlushed
 )
 
-// Position is a place in a partition.
+// Position is a place in a partition. [Batch.Position] makes one of a record.
 type Position struct {
 	Topic     string
 	Partition int32
 	Offset    int64
+	// Epoch is the leader epoch of the record at Offset or of the one before it: which life
+	// of the broker has written it, counted from 1. It never falls along a log. 0 is not
+	// known, as in what a producer gets, because an acknowledgement does not tell it.
+	//
+	// [FromPositions] and [Consumer.Seek] hold the log against an Epoch that is known: when
+	// the first record that they find is of an earlier one, the log is not the one that the
+	// position was taken from, see [ErrDiverged].
+	Epoch int32
 }
 
 // Offsets with a meaning of their own, for [Consumer.Seek] and [FromPositions].
@@ -76,6 +84,18 @@ type RecordView struct {
 	Key    []byte
 	Value  []byte
 	Time   time.Time
+	// Attempt is how often this consumer has delivered the record, this time included: 1
+	// for the first. It grows where reading goes back, by [Consumer.Seek] or because a
+	// partition of a group came back before the record was committed, and counts the
+	// batches in which an iteration of [Batch.Records] has come to the record, so that those
+	// behind the one that made the application go back have not been tried. A commit behind
+	// the record begins again at 1. What other consumers did with it is not known, and
+	// neither is what this process did before it was started again: it is a help to give
+	// up on a record, and no proof that nobody has seen it. A consumer remembers the 64
+	// places with the highest offsets of each partition that it has gone back to.
+	Attempt int32
+	// Epoch is the leader epoch in which the record was written, see [Position].
+	Epoch int32
 
 	headers batch.HeaderList
 }

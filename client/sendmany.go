@@ -90,7 +90,7 @@ func (p *Producer) SendBatch(ctx context.Context, rs []Record) ([]Position, erro
 
 // appendPart queues one record of many and holds its batch open.
 func (p *Producer) appendPart(ctx context.Context, r *Record, ln *lane.Lane, touched map[*lane.Lane]struct{}) (*lane.Lane, Ticket, error) {
-	ln, t, kick, missing, err := p.tryAppend(r, ln, lane.SendLater)
+	ln, t, kick, missing, err := p.tryAppend(ctx, r, ln, lane.SendLater)
 	if kick != nil {
 		kick.Kick()
 	}

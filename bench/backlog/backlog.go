@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	}
 	var batches atomic.Int64
 	c, err := client.Dial(ctx, []string{o.Addr}, client.WithHooks(client.Hooks{
-		OnSend: func(client.SendInfo) { batches.Add(1) },
+		OnSend: func(context.Context, client.SendInfo) { batches.Add(1) },
 	}))
 	if err != nil {
 		return nil, err

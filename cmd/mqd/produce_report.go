@@ -55,7 +55,7 @@ func (t *tally) took(bytes int) {
 }
 
 // sent is the client's hook: one batch has come to its end.
-func (t *tally) sent(s client.SendInfo) {
+func (t *tally) sent(_ context.Context, s client.SendInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.Err != nil {

@@ -67,11 +67,11 @@ func TestTheTallyKeepsAcknowledgedRefusedAndUnknownApart(t *testing.T) {
 	for range 10 {
 		tally.took(100)
 	}
-	tally.sent(client.SendInfo{Records: 4, Queued: 100 * time.Microsecond, Answered: 200 * time.Microsecond, Class: client.ClassFlushed})
-	tally.sent(client.SendInfo{Records: 1, Answered: 5 * time.Millisecond, Class: client.ClassMemory})
+	tally.sent(t.Context(), client.SendInfo{Records: 4, Queued: 100 * time.Microsecond, Answered: 200 * time.Microsecond, Class: client.ClassFlushed})
+	tally.sent(t.Context(), client.SendInfo{Records: 1, Answered: 5 * time.Millisecond, Class: client.ClassMemory})
 	refused := &client.Error{Op: "produce", Code: 34}
-	tally.sent(client.SendInfo{Records: 2, Err: refused})
-	tally.sent(client.SendInfo{Records: 3, Err: &client.Error{Op: "produce", OutcomeUnknown: true}})
+	tally.sent(t.Context(), client.SendInfo{Records: 2, Err: refused})
+	tally.sent(t.Context(), client.SendInfo{Records: 3, Err: &client.Error{Op: "produce", OutcomeUnknown: true}})
 	if context.Cause(ctx) != refused {
 		t.Errorf("the first failure does not end the work: %v", context.Cause(ctx))
 	}
@@ -159,7 +159,7 @@ func TestASummaryHasNoRateWithoutTime(t *testing.T) {
 	if got, want := tl.report().String(), "1 message, 5 B in 0.000 s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed, Queued: time.Microsecond})
+	tl.sent(t.Context(), client.SendInfo{Records: 1, Class: client.ClassFlushed, Queued: time.Microsecond})
 	tl.last = tl.began.Add(time.Second / 2)
 	if got, want := tl.report().String(), "1 message, 5 B in 0.500 s (2 messages/s, 10 B/s); ack p50 1µs, p99 1µs, p99.9 1µs; class flushed"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -170,14 +170,14 @@ func TestFewerAcknowledgedThanSentIsAFailure(t *testing.T) {
 	tl := newTally(func(error) {})
 	tl.took(5)
 	tl.took(5)
-	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed})
+	tl.sent(t.Context(), client.SendInfo{Records: 1, Class: client.ClassFlushed})
 	p := &produce{server: &server{set: func() bool { return false }}}
 	var out strings.Builder
 	err := p.finish(&out, tl, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 messages acknowledged: ") || out.Len() > 0 {
 		t.Errorf("%v, %q", err, &out)
 	}
-	tl.sent(client.SendInfo{Records: 1, Class: client.ClassFlushed})
+	tl.sent(t.Context(), client.SendInfo{Records: 1, Class: client.ClassFlushed})
 	if err := p.finish(&out, tl, nil); err != nil || !strings.HasPrefix(out.String(), "2 messages") {
 		t.Errorf("%v, %q", err, &out)
 	}

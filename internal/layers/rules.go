@@ -72,6 +72,8 @@ var Table = []Package{
 	// because its tests run a whole broker in the process.
 	{Path: "client", Rank: 85, TestUp: []string{"client/mqdtest"}},
 	{Path: "client/internal/admin", Rank: 84},
+	{Path: "client/internal/attempts", Rank: 80},
+	{Path: "client/internal/latency", Rank: 80},
 	{Path: "client/internal/link", Rank: 82},
 	{Path: "client/internal/lane", Rank: 84},
 	{Path: "client/internal/memory", Rank: 83},

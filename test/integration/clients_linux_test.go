@@ -228,7 +228,7 @@ func TestClosingEndsWithoutABroker(t *testing.T) {
 	ended, end := context.WithCancel(ctx)
 	end()
 	var told, appended atomic.Int64
-	hooks := client.WithHooks(client.Hooks{OnSend: func(s client.SendInfo) { told.Add(int64(s.Records)) }})
+	hooks := client.WithHooks(client.Hooks{OnSend: func(_ context.Context, s client.SendInfo) { told.Add(int64(s.Records)) }})
 	if _, err := ph.dial(ctx).Admin().CreateTopic(ctx, client.TopicSpec{Name: "t", Partitions: 4}); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type storm struct {
 func (s *storm) life(ctx context.Context) {
 	var appended, told atomic.Int64
 	c, err := client.Dial(ctx, []string{s.ph.addr}, client.WithBackoff(time.Millisecond, 20*time.Millisecond), client.WithTimeout(time.Second),
-		client.WithHooks(client.Hooks{OnSend: func(i client.SendInfo) { told.Add(int64(i.Records)) }}))
+		client.WithHooks(client.Hooks{OnSend: func(_ context.Context, i client.SendInfo) { told.Add(int64(i.Records)) }}))
 	if err != nil {
 		return // there is no broker now
 	}

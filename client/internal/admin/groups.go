@@ -56,8 +56,9 @@ type GroupPartition struct {
 	Partition int32
 	// Committed is the offset of the next record to read, -1 where nothing is committed.
 	Committed int64
-	Epoch     int32
-	Metadata  []byte
+	// Epoch is the leader epoch of the record before Committed, -1 if it was not told.
+	Epoch    int32
+	Metadata []byte
 	// Time of the commit; zero where nothing is committed.
 	Time time.Time
 	// Start and End are the first offset of the log and the end of what can be read, -1
@@ -79,7 +80,7 @@ type GroupOffset struct {
 	Topic     string
 	Partition int32
 	Next      int64
-	Epoch     int32
+	Epoch     int32 // of the record before Next, -1 if it was not told
 	Metadata  []byte
 	Time      time.Time
 }

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,11 @@ type Batch struct {
 	stamp int64 // when it was begun, in milliseconds since 1970
 	pack  *memory.Packer
 
-	opened, wrote time.Time // only with a hook, opened also with a linger
-	claim         uint32    // number of the open claim, 0 without one, under the lane's lock
-	ripe          bool      // does not wait for company, under the lane's lock
+	opened, wrote time.Time
+	ctx           context.Context // of the first append; nil without [Shared.Watched]
+	handed        atomic.Int64    // nanoseconds from wrote until the frame was out; 0 until then
+	claim         uint32          // number of the open claim, 0 without one, under the lane's lock
+	ripe          bool            // does not wait for company, under the lane's lock
 
 	// Of an idempotent producer, under the lane's lock: the batch's place, and whether an
 	// answer and the end of a write are to come.
@@ -59,8 +62,26 @@ func (b *Batch) Resolved() bool { return b.resolved.Load() }
 func (b *Batch) Outcome() Outcome { return b.outcome }
 
 // Sent is the size of the batch's frame in bytes, 0 if there was none, when the batch was
-// begun and when the frame was made; only with [Shared.Timed] and for [Host.Tell].
+// begun and when the frame was made, for the last time; for [Host.Tell].
 func (b *Batch) Sent() (bytes int, opened, wrote time.Time) { return b.bytes, b.opened, b.wrote }
+
+// Context is that with which the batch was begun; for [Host.Tell].
+func (b *Batch) Context() context.Context {
+	if b.ctx == nil {
+		return context.Background()
+	}
+	return b.ctx
+}
+
+// Handed is how long the operating system has taken to take the frame; for [Host.Tell]. It
+// is not known yet when the answer was faster than whoever wrote it: then it is most, which
+// is when the answer came.
+func (b *Batch) Handed(most time.Duration) time.Duration {
+	if d := b.handed.Load(); d > 0 {
+		return min(time.Duration(d), most)
+	}
+	return most
+}
 
 // Op implements [link.Request].
 func (b *Batch) Op() wire.Op { return wire.OpProduce }
@@ -84,9 +105,7 @@ func (b *Batch) Encode(corr uint32) []byte {
 		req.Ack = wire.AckNone
 	}
 	wire.AppendProduceRequestHeader(k.Frame[:0], corr, &req, len(k.Frame)-memory.Room)
-	if !b.opened.IsZero() {
-		b.wrote = time.Now()
-	}
+	b.wrote = time.Now()
 	return k.Frame
 }
 
@@ -102,6 +121,9 @@ func (b *Batch) release() {
 
 // Written implements [link.Request].
 func (b *Batch) Written() {
+	if b.lane.p.Watched {
+		b.handed.Store(max(1, int64(time.Since(b.wrote))))
+	}
 	if b.lane.seq.on {
 		b.lane.written(b)
 		return

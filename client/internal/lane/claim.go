@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/mqd-broker/mqd/batch"
@@ -23,7 +24,7 @@ type Claim struct {
 
 // Claim makes room for a record with a value of n bytes, not below 0, which is value. Errors
 // are those of [Lane.Append].
-func (ln *Lane) Claim(key []byte, n int) (c Claim, value []byte, kick *link.Link, missing int64, err error) {
+func (ln *Lane) Claim(ctx context.Context, key []byte, n int) (c Claim, value []byte, kick *link.Link, missing int64, err error) {
 	p := ln.p
 	if n > p.MaxBatch {
 		return c, nil, nil, 0, fmt.Errorf("%w: a value of %d bytes, the limit of a batch is %d", ErrTooLarge, n, p.MaxBatch)
@@ -39,7 +40,7 @@ func (ln *Lane) Claim(key []byte, n int) (c Claim, value []byte, kick *link.Link
 	}
 	b := ln.open
 	if b == nil {
-		if b, missing, err = ln.begin(len(key)+n, 0, false); err != nil {
+		if b, missing, err = ln.begin(ctx, len(key)+n, 0, false); err != nil {
 			return c, nil, kick, missing, err
 		}
 	}
@@ -80,7 +81,7 @@ func (c Claim) Commit() (t Receipt, kick *link.Link) {
 		return ln.added(b, SendDue)
 	}
 	r := batch.Record{Timestamp: batch.NoTimestamp, Key: c.pack.Key, Value: c.pack.Value}
-	t, kick, _, err := ln.add(&r, SendDue, true)
+	t, kick, _, err := ln.add(context.Background(), &r, SendDue, true)
 	if err != nil {
 		t = ln.never(err)
 	}

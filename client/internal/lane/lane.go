@@ -4,6 +4,7 @@
 package lane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,16 +98,17 @@ const (
 // Append adds a record to the open batch. The error is [ErrNoRoom], with the
 // bytes that are missing, or final. kick is the link that has work to do, nil
 // if none; the caller wakes it after the lock is gone. A record without a
-// timestamp gets that of its batch.
-func (ln *Lane) Append(r *batch.Record, u Urgency) (t Receipt, kick *link.Link, missing int64, err error) {
+// timestamp gets that of its batch. ctx is what [Batch.Context] returns if the record begins
+// one.
+func (ln *Lane) Append(ctx context.Context, r *batch.Record, u Urgency) (t Receipt, kick *link.Link, missing int64, err error) {
 	ln.mu.Lock()
 	defer ln.unlock()
-	return ln.add(r, u, false)
+	return ln.add(ctx, r, u, false)
 }
 
 // add is Append with the lock held, and as it may be forced to go beyond the producer's
 // memory.
-func (ln *Lane) add(r *batch.Record, u Urgency, forced bool) (t Receipt, kick *link.Link, missing int64, err error) {
+func (ln *Lane) add(ctx context.Context, r *batch.Record, u Urgency, forced bool) (t Receipt, kick *link.Link, missing int64, err error) {
 	p := ln.p
 	if p.closed.Load() {
 		return Receipt{}, nil, 0, link.ErrClosed
@@ -128,7 +130,7 @@ func (ln *Lane) add(r *batch.Record, u Urgency, forced bool) (t Receipt, kick *l
 		for i := range r.Headers {
 			headers += len(r.Headers[i].Key) + len(r.Headers[i].Value) + headerSlack
 		}
-		if b, missing, err = ln.begin(len(r.Key)+len(r.Value), headers, forced); err != nil {
+		if b, missing, err = ln.begin(ctx, len(r.Key)+len(r.Value), headers, forced); err != nil {
 			return Receipt{}, kick, missing, err
 		}
 		if untimed {
@@ -166,7 +168,7 @@ func (ln *Lane) added(b *Batch, u Urgency) (Receipt, *link.Link) {
 
 // begin makes a batch that has room for a record of n bytes, key and value, and its headers.
 // The error is [ErrNoRoom], with the bytes that are missing, or that the record fits nowhere.
-func (ln *Lane) begin(n, headers int, forced bool) (*Batch, int64, error) {
+func (ln *Lane) begin(ctx context.Context, n, headers int, forced bool) (*Batch, int64, error) {
 	p := ln.p
 	least := batch.HeaderSize + batch.MinRecordSize + n
 	charge := memory.ChargeFor(least + headers + recordSlack)
@@ -188,8 +190,9 @@ func (ln *Lane) begin(n, headers int, forced bool) (*Batch, int64, error) {
 	b := p.slab.next()
 	b.lane, b.outcome.Base, b.stamp, b.pack = ln, -1, now.UnixMilli(), p.Packers.Get(ld)
 	b.pack.Charged = charge
-	if p.Timed || p.Linger > 0 {
-		b.opened = now
+	b.opened = now
+	if p.Watched {
+		b.ctx = ctx
 	}
 	if b.ripe = p.Linger == 0; !b.ripe {
 		ln.tick(p.Linger)
@@ -261,7 +264,7 @@ func (ln *Lane) handOver(b *Batch) bool {
 // cur is the link on whose reader this happens, which sends by itself; else nil.
 func (ln *Lane) resolve(cur *link.Link, b *Batch, out Outcome) {
 	b.outcome = out
-	ln.p.Host.Tell(b)
+	ln.tell(b)
 	ln.mu.Lock()
 	ln.inflight--
 	ln.end(b)
@@ -270,6 +273,12 @@ func (ln *Lane) resolve(cur *link.Link, b *Batch, out Outcome) {
 	if kick != nil && kick != cur {
 		kick.Kick()
 	}
+}
+
+// tell has the host hear of a batch, and keeps nothing of who appended to it.
+func (ln *Lane) tell(b *Batch) {
+	ln.p.Host.Tell(b)
+	b.ctx = nil
 }
 
 // refuse gives a batch that no link takes its outcome. unlock ends it. The lock is
@@ -290,7 +299,7 @@ func (ln *Lane) unlock() {
 		ln.p.Host.Paused(ln.partition, pause, why)
 	}
 	for _, b := range unsent {
-		ln.p.Host.Tell(b)
+		ln.tell(b)
 		ln.mu.Lock()
 		ln.end(b)
 		ln.mu.Unlock()

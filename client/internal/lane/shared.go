@@ -45,7 +45,7 @@ type Shared struct {
 	Codec    batch.Codec
 	MinClass wire.Class
 	NoAck    bool
-	Timed    bool // [Batch.Sent] is wanted
+	Watched  bool // [Batch.Context] and [Batch.Handed] are wanted
 
 	// Idempotent lanes number their batches for this producer.
 	Idempotent bool

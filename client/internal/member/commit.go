@@ -62,26 +62,27 @@ func (m *Member) commitParts(ctx context.Context, parts []*Part) error {
 	defer m.finish()
 	m.mu.Lock()
 	var due []*Part
-	var next []int64
+	var to []place
 	for _, p := range parts {
 		if !p.gone && p.finished > p.committed {
-			due, next = append(due, p), append(next, p.finished)
+			due, to = append(due, p), append(to, place{p.finished, p.epoch})
 		}
 	}
 	m.mu.Unlock()
 	var errs []error
 	for len(due) > 0 {
 		n := min(len(due), maxEntries)
-		errs = append(errs, m.send(ctx, due[:n], next[:n]))
-		due, next = due[n:], next[n:]
+		errs = append(errs, m.send(ctx, due[:n], to[:n]))
+		due, to = due[n:], to[n:]
 	}
 	return errors.Join(errs...)
 }
 
 // Commit commits an offset of a partition: all before it is done with. One up to what
-// is committed already is not sent. The error is [ErrGone] when the partition was given
-// up, a [Refused], or the host's.
-func (p *Part) Commit(ctx context.Context, next int64) error {
+// is committed already is not sent. epoch is that of the last record before it, 0 if it is
+// not known. The error is [ErrGone] when the partition was given up, a [Refused], or the
+// host's.
+func (p *Part) Commit(ctx context.Context, next int64, epoch int32) error {
 	m := p.m
 	if err := m.begin(ctx); err != nil {
 		return err
@@ -96,7 +97,22 @@ func (p *Part) Commit(ctx context.Context, next int64) error {
 	case gone:
 		return ErrGone
 	}
-	return m.send(ctx, []*Part{p}, []int64{next})
+	return m.send(ctx, []*Part{p}, []place{{next, epoch}})
+}
+
+// place is where a commit goes: an offset, and the epoch of the last record before it, 0 if
+// it is not known.
+type place struct {
+	next  int64
+	epoch int32
+}
+
+// onWire is the epoch as a commit has it.
+func (p place) onWire() int32 {
+	if p.epoch == 0 {
+		return -1
+	}
+	return p.epoch
 }
 
 // begin waits for the commit before to end.
@@ -113,10 +129,10 @@ func (m *Member) finish() { <-m.committing }
 
 // send commits. What a lost connection leaves open is sent again, which is the same
 // commit.
-func (m *Member) send(ctx context.Context, parts []*Part, next []int64) error {
+func (m *Member) send(ctx context.Context, parts []*Part, to []place) error {
 	r := wire.GroupCommitRequest{Group: m.cfg.Join.Group}
 	for i, p := range parts {
-		r.Entries = append(r.Entries, wire.CommitEntry{PartitionRef: p.Ref, Next: next[i], Epoch: -1})
+		r.Entries = append(r.Entries, wire.CommitEntry{PartitionRef: p.Ref, Next: to[i].next, Epoch: to[i].onWire()})
 	}
 	m.mu.Lock()
 	r.Member, r.Generation = m.id, m.generation
@@ -142,10 +158,10 @@ func (m *Member) send(ctx context.Context, parts []*Part, next []int64) error {
 	for i, e := range a.Entries {
 		switch e.Code {
 		case wire.CodeNone:
-			parts[i].done(next[i])
+			parts[i].done(to[i].next, to[i].epoch)
 		case wire.CodeOffsetRaised, wire.CodeOffsetBackwards:
 			// Further than wanted: nothing is lost by that.
-			parts[i].done(max(next[i], e.Committed))
+			parts[i].done(max(to[i].next, e.Committed), 0)
 		default:
 			errs = append(errs, &Refused{Op: wire.OpGroupCommit, Code: e.Code, Part: parts[i]})
 		}

@@ -25,6 +25,7 @@ type Part struct {
 	revoked   bool // nothing more is finished by being returned
 	gone      bool // nothing can be committed
 	finished  int64
+	epoch     int32 // of the last record before finished, 0 if it is not known
 	committed int64
 	spans     []*Span
 	out       int   // spans that were not returned
@@ -36,6 +37,7 @@ type Part struct {
 type Span struct {
 	p        *Part
 	next     int64  // behind its last record
+	epoch    int32  // of its last record, 0 if it is not known
 	share    uint64 // of a commit, in parts of one
 	returned bool
 	void     bool // returned too late, or by nobody: not finished by it
@@ -50,12 +52,12 @@ func newPart(m *Member, g wire.GroupGrant) *Part {
 // one is a commit that is due, as the sum of its shares.
 const one = 1 << 32
 
-// Handed begins a span of records that the application gets, up to next. It says after how
-// many such records a commit is due, 0 if never.
-func (p *Part) Handed(next int64, records, due int) *Span {
+// Handed begins a span of records that the application gets, up to next, the last of which
+// is of this epoch. due says after how many such records a commit is due, 0 if never.
+func (p *Part) Handed(next int64, epoch int32, records, due int) *Span {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
-	s := &Span{p: p, next: next}
+	s := &Span{p: p, next: next, epoch: epoch}
 	if n := uint64(due); n > 0 {
 		s.share = (min(uint64(records), n)*one + n - 1) / n
 	}
@@ -137,21 +139,37 @@ func (m *Member) settle() {
 		p.touched = false
 		n := 0
 		for n < len(p.spans) && p.spans[n].returned && !p.spans[n].void {
-			p.finished = max(p.finished, p.spans[n].next)
+			p.finish(p.spans[n].next, p.spans[n].epoch)
 			m.due = min(m.due+p.spans[n].share, one)
 			n++
 		}
 		p.spans = append(p.spans[:0], p.spans[n:]...)
 		if len(p.spans) == 0 && !p.revoked {
-			p.finished = max(p.finished, p.passed)
+			p.finish(p.passed, p.epoch)
 		}
 	}
 	clear(m.touched)
 	m.touched = m.touched[:0]
 }
 
+// finish moves the end of what is finished on, the last record before which is of this
+// epoch. The lock is held.
+func (p *Part) finish(next int64, epoch int32) {
+	if next > p.finished {
+		p.finished, p.epoch = next, epoch
+	}
+}
+
 // done takes an offset that is committed. The lock is held.
-func (p *Part) done(next int64) {
+func (p *Part) done(next int64, epoch int32) {
 	p.committed = max(p.committed, next)
-	p.finished = max(p.finished, next)
+	p.finish(next, epoch)
+}
+
+// Committed is the offset up to which the partition is committed, as far as the member
+// knows; -1 for none.
+func (p *Part) Committed() int64 {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	return p.committed
 }

@@ -29,6 +29,8 @@ type Run struct {
 	// First and Last are the offsets of the first and the last record, N is their number.
 	First, Last int64
 	N           int
+	// FirstEpoch and LastEpoch are the leader epochs of these two, 0 where there is none.
+	FirstEpoch, LastEpoch int32
 
 	raw   []byte
 	plain *[]byte // decompressed records, each with a length; nil if there are none
@@ -86,8 +88,9 @@ func (r *Run) add(rest []byte, limit int) ([]byte, error) {
 		}
 		last = offset
 		if r.N == 0 {
-			r.First = offset
+			r.First, r.FirstEpoch = offset, max(h.LeaderEpoch, 0)
 		}
+		r.LastEpoch = max(h.LeaderEpoch, 0)
 		r.Last = offset
 		r.N++
 	}
@@ -125,7 +128,12 @@ func (r *Run) Free() {
 func skipped(h *batch.Header) bool { return h.Count == 0 || h.Attributes.Control() }
 
 // Cursor walks what Take has checked, batch by batch.
-type Cursor struct{ rest, plain []byte }
+type Cursor struct {
+	// Epoch is the leader epoch of the batch that Next has returned.
+	Epoch int32
+
+	rest, plain []byte
+}
 
 // Batches begins to walk the run.
 func (r *Run) Batches() Cursor {
@@ -152,6 +160,7 @@ func (c *Cursor) Next() (batch.Iterator, bool) {
 			n := plainPrefix + int(binary.BigEndian.Uint64(c.plain))
 			body, c.plain = c.plain[plainPrefix:n], c.plain[n:]
 		}
+		c.Epoch = max(h.LeaderEpoch, 0)
 		return h.Records(body), true
 	}
 	return batch.Iterator{}, false
