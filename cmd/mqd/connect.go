@@ -131,6 +131,7 @@ func (s *server) advice(err error) string {
 		e = &client.Error{}
 	}
 	var dns *net.DNSError
+	var none *net.AddrError // as for .onion
 	var timeout net.Error
 	switch {
 	case errors.Is(err, client.ErrUnknownTopic) && slices.Contains(opsByID, e.Op):
@@ -149,7 +150,7 @@ func (s *server) advice(err error) string {
 		return signals.ErrInterrupted.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no broker listens at %s (connection refused); start one with \"mqd serve\", or %s", addr, other)
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.As(err, &none):
 		return fmt.Sprintf("the host of %s is not known; %s", addr, other)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("the broker at %s did not answer within %v (--timeout); %s", addr, s.timeout, other)

@@ -2,17 +2,20 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
-// withoutPort is an address that nobody listens on.
+// withoutPort is an address that nobody listens on, and that nobody who only connects is
+// given.
 func withoutPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(250), rand.N(250), 1+rand.N(250)))
 	if err != nil {
 		t.Fatal(err)
 	}

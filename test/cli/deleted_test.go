@@ -22,7 +22,7 @@ func TestAFollowerIsToldThatItsTopicWasDeleted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(time.Minute, func() {
+	timer := time.AfterFunc(patience, func() {
 		t.Error("the follower does not end")
 		_ = cmd.Process.Kill()
 	})

@@ -10,6 +10,7 @@ import (
 // describedGroup is what these tests look at of mqd group describe -o json.
 type describedGroup struct {
 	Group, Mode string
+	Members     []struct{}
 	Table       []struct {
 		Topic, Instance string
 		Partition       int
@@ -121,9 +122,9 @@ func TestGroupNamesAreCompleted(t *testing.T) {
 	b := serve(t, t.TempDir())
 	b.must("", "topic", "create", "orders")
 	b.must("", "group", "seek", "risk", "--topic", "orders", "--to", "start", "--yes")
-	wants(t, run(t, "", "__complete", "group", "--server", b.addr, "describe", "").out, "risk\n")
-	wants(t, run(t, "", "__complete", "group", "--server", b.addr, "delete", "").out, "risk\n")
-	wants(t, run(t, "", "__complete", "group", "--server", b.addr, "seek", "risk", "--topic", "").out, "orders\n")
+	b.completes("risk\n", "group", "describe", "")
+	b.completes("risk\n", "group", "delete", "")
+	b.completes("orders\n", "group", "seek", "risk", "--topic", "")
 	b.stop()
 }
 

@@ -44,22 +44,23 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	b.must("", "topic", "create", "t", "--partitions", "4")
 	text := run(t, "", "generate", "messages", "--count", "400000").out
 	in := strings.Split(text, "\n")
-	file, acks := filepath.Join(t.TempDir(), "in"), filepath.Join(t.TempDir(), "acks")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	acks := filepath.Join(t.TempDir(), "acks")
 	// Through a pipe the test sees acknowledgements as they come.
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	cmd := exec.Command(mqd, "produce", "t", "--file", file, "--acks-file", pipe, "--rate", "200000", "--server", b.addr)
-	cmd.Stderr = &errs
+	// Its input does not end, so that it is at work however fast it is.
+	cmd := exec.Command(mqd, "produce", "t", "--acks-file", pipe, "--rate", "200000", "--server", b.addr)
+	input, w := ioPipe(t)
+	cmd.Stdin, cmd.Stderr = input, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	input.Close()
+	go func() { _, _ = w.WriteString(text) }() // until the producer ends
 	r, err := os.Open(pipe)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,8 @@ func TestAProducerSaysWhenTheBrokerHasGone(t *testing.T) {
 	if err := unix.Mkfifo(acks, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(mqd, "produce", "t", "--timeout", "1s", "--acks-file", acks, "--server", b.addr)
+	// So long it waits for a broker, and for an answer.
+	cmd := exec.Command(mqd, "produce", "t", "--timeout", "8s", "--acks-file", acks, "--server", b.addr)
 	cmd.Stdin, cmd.Stderr = in, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// patience ends a test that hangs. Nothing is measured with it.
+const patience = 5 * time.Minute
+
 // mqd is the path of the binary, built once.
 var mqd string
 
@@ -127,9 +130,14 @@ func (l *logBuffer) String() string {
 
 // wait returns when text has been written, false if the process ends before.
 func (l *logBuffer) wait(text string) bool {
+	return l.waitFor(func(all string) bool { return strings.Contains(all, text) })
+}
+
+// waitFor returns when what has been written fits, false if the process ends before.
+func (l *logBuffer) waitFor(fits func(all string) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !strings.Contains(l.text.String(), text) {
+	for !fits(l.text.String()) {
 		if l.ended {
 			return false
 		}
@@ -225,18 +233,18 @@ func (b *broker) stop() {
 // through a pipe of its own, so it can arrive behind the address.
 func (b *broker) serving() map[string]any {
 	b.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
-		for line := range strings.Lines(b.log.String()) {
-			var fields map[string]any
-			if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == "serving" {
-				return fields
+	var fields map[string]any
+	if !b.log.waitFor(func(text string) bool {
+		for line := range strings.Lines(text) {
+			if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == "serving" {
+				return true
 			}
 		}
+		return false
+	}) {
+		b.t.Fatalf("no line \"serving\" in the log:\n%s", b.log)
 	}
-	b.t.Fatalf("no line \"serving\" in the log:\n%s", b.log)
-	return nil
+	return fields
 }
 
 // warnings are the warnings in the log so far, a line each.
@@ -264,7 +272,7 @@ func run(t *testing.T, input string, args ...string) result {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	// A test that hangs says where.
-	timer := time.AfterFunc(time.Minute, func() {
+	timer := time.AfterFunc(patience, func() {
 		t.Errorf("mqd %s does not end", strings.Join(args, " "))
 		_ = cmd.Process.Kill()
 	})

@@ -27,7 +27,7 @@ func TestASecondSignalEndsAProducerThatWaits(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(time.Minute, func() {
+	timer := time.AfterFunc(patience, func() {
 		t.Error("the producer does not end")
 		_ = cmd.Process.Kill()
 	})
@@ -41,7 +41,7 @@ func TestASecondSignalEndsAProducerThatWaits(t *testing.T) {
 	send("answered\n")
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		if text, err := os.ReadFile(acks); err == nil && bytes.HasPrefix(text, []byte("0 0 1\n")) {
 			break
 		}
@@ -50,7 +50,7 @@ func TestASecondSignalEndsAProducerThatWaits(t *testing.T) {
 		}
 	}
 	b.signal(syscall.SIGSTOP)
-	patient, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	patient, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := process.Frozen(patient, b.cmd.Process.Pid); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ const (
 	// quiet is how long nothing may come before what was committed is looked at.
 	quiet = time.Second
 	// leaving bounds the commit and the leaving at the end.
-	leaving = 5 * time.Second
+	leaving = 10 * time.Second
 )
 
 // Reader reads as a member.
