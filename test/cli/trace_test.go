@@ -9,16 +9,17 @@ import (
 
 func TestATurnThatIsTooLongLeavesATrace(t *testing.T) {
 	admin, traces := withoutPort(t), filepath.Join(t.TempDir(), "traces")
-	b := serve(t, t.TempDir(), "--admin-listen", admin, "--trace-record", "--trace-dir", traces, "--trace-turn", "100us", "--cache-size", "64MiB")
-	b.must("", "topic", "create", "large", "--durability", "memory")
+	b := serve(t, t.TempDir(), "--admin-listen", admin, "--trace-record", "--trace-dir", traces, "--trace-turn", "100us",
+		"--max-message-bytes", "8MiB", "--journal-size", "64MiB", "--cache-size", "64MiB")
+	b.must("", "topic", "create", "large", "--durability", "memory", "--config", "max.message.bytes=8MiB")
 	// To check and copy so much at once takes longer than that.
-	large := strings.Repeat("x", 1_000_000) + "\n"
-	b.must(strings.Repeat(large, 4), "produce", "large")
+	large := strings.Repeat("x", 7_000_000) + "\n"
+	b.must(strings.Repeat(large, 2), "produce", "large")
 	if !b.log.wait("a turn was too long") {
 		t.Fatal("the broker has ended")
 	}
 	files, err := filepath.Glob(filepath.Join(traces, "mqd-*-shard*.trace"))
-	if err != nil || len(files) != 1 {
+	if err != nil || len(files) == 0 {
 		t.Fatalf("files %q, %v", files, err)
 	}
 	out := filepath.Join(t.TempDir(), "now.trace")
