@@ -18,10 +18,23 @@ func (c *compacting) Count() int { return len(c.list) }
 // Now implements compaction.Source.
 func (c *compacting) Now() int64 { return (*Store)(c).Time() }
 
-// Busy implements compaction.Source: what producers and readers wait for comes first.
-func (c *compacting) Busy() bool {
+// By how much slower compaction is while others wait for the device, and while the disk is
+// full, so that it would take what producers wait for.
+const (
+	slowBehindOthers = 8
+	slowOnFullDisk   = 256
+)
+
+// Slow implements compaction.Source: what producers and readers wait for comes first.
+func (c *compacting) Slow() int64 {
 	s := (*Store)(c)
-	return s.fillPercent() > idleFill || s.ColdWaiting() || s.DiskFull()
+	switch {
+	case s.DiskFull():
+		return slowOnFullDisk
+	case s.fillPercent() > idleFill || s.ColdWaiting():
+		return slowBehindOthers
+	}
+	return 1
 }
 
 // FlushFailed implements compaction.Source.

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -416,14 +417,24 @@ func TestReadersAreNotDisturbedByACompaction(t *testing.T) {
 				t.Fatalf("%d answers, %d segments", answers, p.store.Stats().CompactedSegments)
 			}
 			p.store.Release(&held.Read)
-			for _, f := range readers {
-				k.until("a reader", func() bool { return f.done })
-				p.store.Release(&f.Read)
-			}
+			k.finish(readers)
 			k.until("indexes", func() bool { return p.store.indexes.Sealing() == 0 })
 			k.mustHold(k.expected(k.clean(), false))
 		})
 	}
+}
+
+// finish waits for readers. Those who have their answers keep others from reading files.
+func (k *keyed) finish(readers []*reader) {
+	k.until("the readers", func() bool {
+		readers = slices.DeleteFunc(readers, func(f *reader) bool {
+			if f.done {
+				k.p().store.Release(&f.Read)
+			}
+			return f.done
+		})
+		return len(readers) == 0
+	})
 }
 
 // mustBeOfWhatWasSent checks the records of an answer, and that it leaves no hole.

@@ -37,10 +37,8 @@ import (
 const (
 	// lookAtOnce is how many partitions a turn looks at.
 	lookAtOnce = 64
-	// yieldPart is the part of a pause for which a piece waits when the shard is busy,
-	// maxYields how often.
-	yieldPart = 50
-	maxYields = 100
+	// lookPart is the part of a pause between two looks whether the shard is still busy.
+	lookPart = 50
 	// failPause is how long a partition rests after a pass that has failed, in pauses
 	// between two looks.
 	failPause = 12
@@ -77,8 +75,9 @@ type Source interface {
 	Replace(log *segment.Log, bytes int64, ix *segment.Index, done Replaced)
 	// Now is the broker's time, nanoseconds since 1970.
 	Now() int64
-	// Busy reports whether the shard has something better to do with the device.
-	Busy() bool
+	// Slow is by how much slower than its rate compaction is to be, because the shard has
+	// something better to do with the device; 1: not at all.
+	Slow() int64
 	// FlushFailed is told of a failed flush.
 	FlushFailed(err error)
 }
@@ -139,10 +138,11 @@ type Cleaner struct {
 
 	timer  shard.Timer
 	at     int // the partition that is looked at next
-	yields int
 	stop   bool
 	busy   bool  // a helper is at work, or a segment is being replaced
-	since  int64 // when the piece began
+	since  int64 // when the newest piece began
+	unpaid int64 // bytes read, for which no pause has been made yet
+	paid   int64 // the length of the newest pause, nanoseconds
 
 	stage stage
 	key   layout.Key
@@ -188,18 +188,28 @@ func (c *Cleaner) Forget(k layout.Key) { delete(c.known, k) }
 
 // Fire begins what is due.
 func (c *Cleaner) Fire(_ *shard.Timer, now int64) {
-	switch {
-	case c.stop || c.busy:
-	case c.yields < maxYields && c.src.Busy():
-		c.yields++
-		c.loop.Arm(&c.timer, now+int64(c.opts.Pause)/yieldPart)
-	case c.stage == looking:
-		c.yields = 0
-		c.look(now)
-	default:
-		c.yields = 0
-		c.piece(now)
+	if c.stop || c.busy {
+		return
 	}
+	if until := c.givesWay(); now < until {
+		c.loop.Arm(&c.timer, min(until, now+int64(c.opts.Pause)/lookPart))
+		return
+	}
+	if c.stage == looking {
+		c.look(now)
+		return
+	}
+	c.piece(now)
+}
+
+// givesWay is the time until which others come first. They do not come first for ever: what
+// is read from files all the time is compacted too, at a part of the rate.
+func (c *Cleaner) givesWay() int64 {
+	slow := c.src.Slow()
+	if slow == 1 {
+		return 0
+	}
+	return c.since + max(slow*c.paid, int64(c.opts.Pause)/lookPart)
 }
 
 // look looks for a partition that is due.
@@ -348,6 +358,7 @@ func (c *Cleaner) written(err error) {
 	case w.more:
 		c.rest(w.read)
 	default:
+		c.unpaid += w.read
 		c.rules.keepTombstones = c.rules.keepTombstones || w.unsound
 		if w.horizon > 0 && (c.first == 0 || w.horizon < c.first) {
 			c.first = w.horizon
@@ -426,6 +437,7 @@ func (c *Cleaner) rest(bytes int64) {
 	if c.stop {
 		return
 	}
-	pause := bytes * int64(time.Second) / c.opts.Rate
-	c.loop.Arm(&c.timer, max(c.since+pause, c.loop.Now()))
+	c.paid = (c.unpaid + bytes) * int64(time.Second) / c.opts.Rate
+	c.unpaid = 0
+	c.loop.Arm(&c.timer, max(c.since+c.paid, c.loop.Now()))
 }
