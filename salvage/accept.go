@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
@@ -102,14 +101,9 @@ func (r *run) putAside(dir, name string) error {
 // writeCheckpoint writes the next checkpoint of a shard, which differs from the newest in
 // what was entered.
 func (r *run) writeCheckpoint(s *shardState) error {
-	var w checkpoint.Writer
-	w.Begin(s.snap.Slots)
-	for i := range s.snap.Partitions {
-		w.Add(&s.snap.Partitions[i])
-	}
 	h := s.snap.Header
 	h.Sequence++
-	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.o.Dir, int(s.shard), h.Sequence), w.Finish(&h))
+	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.o.Dir, int(s.shard), h.Sequence), s.snap.Encode(&h))
 }
 
 // piece is a part of a log that is whole.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 )
@@ -40,9 +39,7 @@ func (r *run) readJournals() error {
 		}
 	}
 	for shard, st := range r.shards {
-		// Recovery's own checkpoints, which have no incarnation, and those of an
-		// orderly end need no journal.
-		if h := &st.header; !found[shard] && st.ok && h.Incarnation > 0 && h.Flags&checkpoint.FlagClean == 0 {
+		if h := &st.header; !found[shard] && st.ok && h.NeedsJournal() {
 			r.tell(Damage, layout.JournalPath(r.o.Dir, shard), "it is missing, and the checkpoint needs its rounds from %d on", h.LSN)
 		}
 	}

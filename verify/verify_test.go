@@ -164,6 +164,12 @@ func TestDamageIsToldWithItsPlace(t *testing.T) {
 			x.write("checkpoints/checkpoint-0.b", w.Finish(&checkpoint.Header{Node: x.node.ID, Shards: 1, Sequence: 2, LSN: 5, Incarnation: 1}))
 			return x.d.FS().Remove(layout.JournalPath(dir, 0))
 		}, "DAMAGED: journals/journal-0: it is missing, and the checkpoint needs its rounds from 5 on"},
+		{"no journal behind a start", func(x *directory) error {
+			var w checkpoint.Writer
+			w.Begin(nil)
+			x.write("checkpoints/checkpoint-0.b", w.Finish(&checkpoint.Header{Node: x.node.ID, Shards: 1, Sequence: 2, LSN: 7, Journal: [16]byte{5}}))
+			return x.d.FS().Remove(layout.JournalPath(dir, 0))
+		}, "DAMAGED: journals/journal-0: it is missing, and the checkpoint needs its rounds from 7 on"},
 		{"journal of another checkpoint", func(x *directory) error {
 			var w checkpoint.Writer
 			w.Begin(nil)

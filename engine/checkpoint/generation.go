@@ -6,9 +6,6 @@ import (
 	"strconv"
 )
 
-// Dir is the directory of all checkpoints, below the data directory.
-const Dir = "data/checkpoint"
-
 // Identity is whose checkpoint is wanted.
 type Identity struct {
 	Node  [16]byte

@@ -9,8 +9,8 @@ const MaxTerm = 1<<31 - 1
 type Flags uint32
 
 const (
-	// FlagClean: the shard stopped in order; everything is flushed and the
-	// journal holds nothing beyond LSN.
+	// FlagClean: everything is flushed and the journal holds nothing beyond LSN: the
+	// shard stopped in order, or a start removes the journal.
 	FlagClean Flags = 1 << iota
 
 	knownFlags = FlagClean
@@ -36,6 +36,12 @@ type Header struct {
 	Boot   [16]byte
 	Device uint64
 	Mount  uint64
+}
+
+// NeedsJournal reports whether the journal has to be there: it was when the checkpoint
+// was written, and may hold more than that knows of.
+func (h *Header) NeedsJournal() bool {
+	return h.Flags&FlagClean == 0 && (h.Incarnation > 0 || h.Journal != [16]byte{})
 }
 
 // Slot is a slot that the shard owns.
@@ -75,4 +81,14 @@ type Snapshot struct {
 	Header
 	Slots      []Slot
 	Partitions []Partition
+}
+
+// Encode returns the file of a checkpoint that says the same under another header.
+func (s *Snapshot) Encode(h *Header) []byte {
+	var w Writer
+	w.Begin(s.Slots)
+	for i := range s.Partitions {
+		w.Add(&s.Partitions[i])
+	}
+	return w.Finish(h)
 }

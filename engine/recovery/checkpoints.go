@@ -86,9 +86,7 @@ func (r *recovery) agree() error {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
 	for shard, c := range r.ckpts {
-		// Recovery's own checkpoints, which have no incarnation, and those of an
-		// orderly end need no journal.
-		if found[shard] == nil && c.Incarnation > 0 && c.Flags&checkpoint.FlagClean == 0 {
+		if found[shard] == nil && c.NeedsJournal() {
 			return fmt.Errorf("%w: the checkpoint of shard %d needs rounds from %d on of journal %x, and there is no %s",
 				layout.ErrBadDataDir, shard, c.LSN, c.Journal, layout.JournalPath(r.opts.Dir, shard))
 		}

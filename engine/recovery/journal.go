@@ -2,8 +2,10 @@ package recovery
 
 import (
 	"errors"
+	"path/filepath"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/layout"
 )
@@ -44,6 +46,9 @@ func journalRegion(d aio.Driver, rec *Recovered, dir string, shard int, size int
 	}
 	res := rec.Journals[shard]
 	if res != nil && res.Anchor.Size != size {
+		if err := restate(d, rec, dir, shard, func(h *checkpoint.Header) { h.Flags |= checkpoint.FlagClean }); err != nil {
+			return nil, nil, err
+		}
 		if err := d.FS().Remove(path); err != nil {
 			return nil, nil, err
 		}
@@ -58,8 +63,33 @@ func journalRegion(d aio.Driver, rec *Recovered, dir string, shard int, size int
 	if err != nil {
 		return nil, nil, errors.Join(layout.ErrBadDataDir, err)
 	}
-	res, err = journal.Scan(d, region, nil)
-	return region, res, err
+	if res, err = journal.Scan(d, region, nil); err != nil {
+		return region, nil, err
+	}
+	return region, res, restate(d, rec, dir, shard, func(h *checkpoint.Header) {
+		h.Journal, h.LSN, h.Flags = res.Anchor.UUID, 1, h.Flags&^checkpoint.FlagClean
+	})
+}
+
+// restate writes the checkpoint that a start has written of a shard once more, as both
+// generations, with what has changed about the journal. One that names a journal refuses a
+// start without it: so it is to name none before that goes, and the new one before
+// anything is in it.
+func restate(d aio.Driver, rec *Recovered, dir string, shard int, change func(*checkpoint.Header)) error {
+	c, err := checkpoint.Load(d.FS(), filepath.Join(dir, layout.CheckpointsDir), checkpoint.Identity{Node: rec.Node.ID, Shard: uint16(shard)})
+	if err != nil {
+		return errors.Join(layout.ErrBadDataDir, err)
+	}
+	h := c.Header
+	change(&h)
+	for range 2 {
+		h.Sequence++
+		if err := aio.WriteFileAtomic(d.FS(), layout.CheckpointPath(dir, shard, h.Sequence), c.Encode(&h)); err != nil {
+			return err
+		}
+	}
+	rec.Sequence[shard] = h.Sequence
+	return nil
 }
 
 // openRegion opens the journal in a region. Nothing in it is needed any more.

@@ -280,16 +280,18 @@ func (r *recovery) writeCheckpoint(shard int, finish func(*checkpoint.Header) []
 }
 
 // nextCheckpoint makes the next checkpoint of a shard. It belongs to the shard's
-// journal, if there is one; it has no incarnation, because it does without it.
+// journal, if there is one, and needs nothing of what that holds: it has no incarnation.
+// That of a shard which no longer exists does without the journal itself.
 func (r *recovery) nextCheckpoint(shard int, finish func(*checkpoint.Header) []byte) (path string, file []byte) {
 	c := r.checkpointOf(shard)
 	c.sequence++
 	r.ckpts[shard] = c
+	flags := checkpoint.FlagClean
 	if shard < r.opts.Shards {
-		r.out.Sequence[shard] = c.sequence
+		r.out.Sequence[shard], flags = c.sequence, 0
 	}
 	h := checkpoint.Header{
-		Node: r.out.Node.ID, Shard: uint16(shard), Shards: uint16(r.opts.Shards),
+		Node: r.out.Node.ID, Shard: uint16(shard), Shards: uint16(r.opts.Shards), Flags: flags,
 		Sequence: c.sequence, LSN: 1, Wall: r.d.Clock().Wall(),
 		Boot: r.out.Identity.BootID, Mount: r.out.Identity.Mount, Device: r.out.Identity.Device,
 	}
