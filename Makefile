@@ -27,6 +27,7 @@ SUBSETS  ?= 128
 FUZZTIME ?= 30s
 ROUNDS   ?= 2000x
 BENCH    ?=
+APT      ?=
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -39,7 +40,7 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut bench budgets scrape clean
+.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut interop bench budgets scrape clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
@@ -118,6 +119,10 @@ crash: ## kill a broker under load and restart it, CYCLES (300) times
 powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGES (100) of what is left; SEED=
 	go test -count=1 ./test/powercut/fusedisk
 	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES) -powercut.seed=$(or $(SEED),0)
+
+interop: ## install Kafka's clients (APT=--apt, as root: the system's too), and test each with a real broker
+	./test/interop/install.sh $(APT)
+	cd test/interop && go test -count=1 -timeout 40m -v . -interop.long
 
 bench: build ## measure this machine's floors and the broker against them; BENCH= for flags
 	bin/mqd bench all $(BENCH)
