@@ -39,6 +39,9 @@ var how = map[string]struct {
 	"java-3":             {jars("java-3"), java("java-3")},
 	"java-4":             {jars("java-4"), java("java-4")},
 	"franz-go":           {always, franz},
+	"sarama":             {always, saramaClient},
+	"kafka-go":           {always, kafkaGo},
+	"kcat":               {onPath("kcat"), kcatDriver},
 }
 
 func always() string { return "" }

@@ -23,14 +23,21 @@ func clientTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("\n| client | version | from | passes | but for |\n|---|---|---|---|---|\n")
 	for _, c := range clientList(t) {
-		passed, but := 0, []string{}
+		passed, reasons, names := 0, []string{}, map[string][]string{}
 		for _, sc := range scenarios {
 			switch why, known := p.rows[c.name+" "+sc.name]; {
 			case known && why == "":
 				passed++
 			case known:
-				but = append(but, fmt.Sprintf("`%s`: %s", sc.name, why))
+				if names[why] == nil {
+					reasons = append(reasons, why)
+				}
+				names[why] = append(names[why], "`"+sc.name+"`")
 			}
+		}
+		var but []string
+		for _, why := range reasons {
+			but = append(but, strings.Join(names[why], ", ")+": "+why)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %d of %d | %s |\n", c.name, c.version, origins[c.from], passed, len(scenarios), strings.Join(but, "; "))
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -428,6 +429,14 @@ func groups(s *stage) {
 func idempotentKill(s *stage) {
 	topic := s.topic("once", 1)
 	s.can(request{Op: "start", Topic: topic})
+	defer func() {
+		if s.Failed() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			a, err := s.d.do(ctx, request{Op: "stop"})
+			s.Logf("it has sent %d, with %q, %v", a.N, a.Error, err)
+		}
+	}()
 	for range 3 {
 		from := s.end(topic)
 		s.until("more is written", func() bool { return s.end(topic) >= from+300 })
