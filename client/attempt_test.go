@@ -316,7 +316,7 @@ func TestStatsHaveTheTimesOfBatchesFetchesAndCommits(t *testing.T) {
 	bt.Release()
 	s := c.Stats()
 	acks := s.AckTimes
-	if acks.Count != 3 || acks.Quantile(0) < 2*time.Millisecond || acks.Mean() < 2*time.Millisecond || acks.Quantile(1) > acks.Sum {
+	if acks.Count != 3 || acks.Quantile(0) < 2*time.Millisecond || acks.Mean() < 2*time.Millisecond || acks.Quantile(1) > acks.Sum+acks.Sum/64 { // as far as a bucket goes
 		t.Errorf("%d acknowledgements, from %v to %v, %v", acks.Count, acks.Quantile(0), acks.Quantile(1), acks.Sum)
 	}
 	if since := acks.Since(before.AckTimes); since.Count != 2 || since.Sum+before.AckTimes.Sum != acks.Sum {
