@@ -92,7 +92,7 @@ func (b *Broker) FenceMembers(group string) {
 
 // evict ends a membership in the member's name.
 func (b *Broker) evict(ctx context.Context, group string, id wire.MemberID) error {
-	nc, err := new(net.Dialer).DialContext(ctx, "tcp", b.node.Addr())
+	nc, err := b.reach(b.node.Addr())
 	if err != nil {
 		return err
 	}

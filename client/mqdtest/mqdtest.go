@@ -28,12 +28,26 @@
 // has become of their records, [Broker.SetLatency] makes answers slow, [Broker.FillDisk] and
 // [Broker.FailDevice] are troubles of the disk, and [Broker.FenceMembers] takes partitions
 // from a consumer that still works on them.
+//
+// # In memory
+//
+// With [InMemory] the broker has its disk, its network and its clock in the process too, and
+// takes neither sockets nor files. In a bubble of testing/synctest its time is that of the
+// bubble: a session of ten seconds or a retention of a day is over at once, and a test waits
+// for nothing. Such a broker can lose its power, [Broker.CutPower], and its clock can be
+// set, [Broker.JumpClock]. Programs under test reach it through [Broker.Dialer].
+//
+// # Real messages
+//
+// [Broker.Replay] fills a topic from a file that mqd consume -o jsonl has written, and
+// [Broker.Record] writes what a topic holds in the same form.
 package mqdtest
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -42,6 +56,7 @@ import (
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/portable"
+	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/shard"
 	"github.com/mqd-broker/mqd/node"
 )
@@ -65,45 +80,50 @@ type Broker struct {
 	addr    string     // where the relay listens
 	node    *node.Node // nil while it is stopped
 	relay   *relay
+	ways    ways
 	network network
 	disk    disk
+	world   *sim.World // nil: the machine's files and sockets
 }
 
 // Option changes a broker; see the With functions.
-type Option func(*node.Config)
+type Option func(*Broker)
 
 // WithShards gives the broker so many shards, 1 to 64, each with a journal and threads of
 // its own. Default 1.
-func WithShards(n int) Option { return func(c *node.Config) { c.Shards = n } }
+func WithShards(n int) Option { return func(b *Broker) { b.cfg.Shards = n } }
 
 // WithAutoCreate has the broker make a topic with so many partitions when a client names
 // one that does not exist.
 func WithAutoCreate(partitions int) Option {
-	return func(c *node.Config) { c.AutoCreate, c.DefaultPartitions = true, partitions }
+	return func(b *Broker) { b.cfg.AutoCreate, b.cfg.DefaultPartitions = true, partitions }
 }
 
 // WithMaxMessageBytes sets the largest batch that the broker takes, 4 KiB to 1 MiB.
 // Default 1 MiB.
-func WithMaxMessageBytes(n int) Option { return func(c *node.Config) { c.MaxMessageBytes = n } }
+func WithMaxMessageBytes(n int) Option { return func(b *Broker) { b.cfg.MaxMessageBytes = n } }
 
 // WithIdleTimeout sets after how long a silence the broker closes a connection. Default
 // 120 s.
-func WithIdleTimeout(d time.Duration) Option { return func(c *node.Config) { c.IdleTimeout = d } }
+func WithIdleTimeout(d time.Duration) Option { return func(b *Broker) { b.cfg.IdleTimeout = d } }
 
 // WithLogger sets where the broker's log goes. Default: warnings and errors to the log of
 // the test.
-func WithLogger(l *slog.Logger) Option { return func(c *node.Config) { c.Log = l } }
+func WithLogger(l *slog.Logger) Option { return func(b *Broker) { b.cfg.Log = l } }
 
 // New starts a broker that ends with the test. Its data are in a directory of t.TempDir.
 func New(t testing.TB, opts ...Option) *Broker {
 	t.Helper()
 	b := &Broker{t: t, addr: "127.0.0.1:0", cfg: node.Config{
-		Dir: filepath.Join(t.TempDir(), "mqd"), Listen: "127.0.0.1:0", Shards: 1, Version: "mqdtest",
+		Listen: "127.0.0.1:0", Shards: 1, Version: "mqdtest",
 		JournalBytes: journalBytes, MaxMessageBytes: messageBytes, RecvBuffers: recvBuffers,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}}
 	for _, o := range opts {
-		o(&b.cfg)
+		o(b)
+	}
+	if b.world == nil {
+		b.cfg.Dir = filepath.Join(t.TempDir(), "mqd")
 	}
 	b.cfg.CacheBytes = int64(b.cfg.Shards) * cacheBytes
 	b.Start()
@@ -112,9 +132,7 @@ func New(t testing.TB, opts ...Option) *Broker {
 		if b.node == nil {
 			return
 		}
-		err := b.node.Abort()
-		b.relay.cut()
-		if err != nil {
+		if err := b.abort(b.node); err != nil {
 			t.Errorf("mqdtest: %v", err)
 		}
 	})
@@ -122,7 +140,7 @@ func New(t testing.TB, opts ...Option) *Broker {
 }
 
 // Addr is where the broker listens, "127.0.0.1:port". It stays the same for the life of
-// the test.
+// the test. That of a broker [InMemory] is known to its [Broker.Dialer] alone.
 func (b *Broker) Addr() string { return b.addr }
 
 // Start starts the broker again behind a [Broker.Stop].
@@ -134,26 +152,38 @@ func (b *Broker) Start() {
 	ctx, cancel := b.context()
 	defer cancel()
 	b.disk.broken.Store(false)
-	n, err := node.Start(ctx, b.cfg, machine{&b.disk})
+	n, err := node.Start(ctx, b.cfg, machine{&b.disk, b.world})
 	if err != nil {
 		b.t.Fatalf("mqdtest: the broker does not start: %v", err)
 	}
-	b.relay, err = newRelay(b.addr, n.Addr(), &b.network)
+	b.node = n
+	target := n.Addr()
+	reach := func() (net.Conn, error) { return b.reach(target) }
+	if b.world != nil {
+		b.addr = target
+		b.relay = newPipes(reach, &b.network)
+		b.ways.open(b.relay)
+		return
+	}
+	b.relay, err = newRelay(b.addr, reach, &b.network)
 	again := time.NewTicker(portPause)
 	defer again.Stop()
 	for errors.Is(err, syscall.EADDRINUSE) && ctx.Err() == nil {
 		// While the broker was down a client of anybody's may have got its port.
 		select {
 		case <-again.C:
-			b.relay, err = newRelay(b.addr, n.Addr(), &b.network)
+			b.relay, err = newRelay(b.addr, reach, &b.network)
 		case <-ctx.Done():
 		}
 	}
 	if err != nil {
+		b.node = nil
 		_ = n.Abort()
 		b.t.Fatalf("mqdtest: the broker does not listen: %v", err)
 	}
-	b.node, b.addr = n, b.relay.Addr().String()
+	if addr := b.relay.listener.Addr().String(); addr != b.addr {
+		b.addr = addr // the first time; dialers read it
+	}
 }
 
 // Stop ends the broker in order: what is in flight is finished and everything flushed.
@@ -161,7 +191,8 @@ func (b *Broker) Start() {
 func (b *Broker) Stop() {
 	b.t.Helper()
 	n := b.running()
-	_ = b.relay.Close()
+	b.ways.open(nil)
+	b.relay.close()
 	var err error
 	if b.disk.broken.Load() {
 		err = n.Abort() // nothing can be written to the end
@@ -187,13 +218,19 @@ func (b *Broker) Restart() {
 // acknowledged.
 func (b *Broker) Crash() {
 	b.t.Helper()
-	err := b.running().Abort()
-	b.relay.cut()
-	b.node = nil
-	if err != nil {
+	if err := b.abort(b.running()); err != nil {
 		b.t.Fatalf("mqdtest: %v", err)
 	}
 	b.Start()
+}
+
+// abort ends a node at once, and its connections.
+func (b *Broker) abort(n *node.Node) error {
+	b.ways.open(nil)
+	err := n.Abort()
+	b.relay.cut()
+	b.node = nil
+	return err
 }
 
 func (b *Broker) running() *node.Node {
@@ -216,6 +253,9 @@ func (b *Broker) dial(opts ...client.Option) *client.Client {
 	b.t.Helper()
 	ctx, cancel := b.context()
 	defer cancel()
+	if b.world != nil {
+		opts = append([]client.Option{client.WithDialer(b.Dialer())}, opts...)
+	}
 	c, err := client.Dial(ctx, []string{b.Addr()}, opts...)
 	if err != nil {
 		b.t.Fatalf("mqdtest: %v", err)
@@ -235,10 +275,16 @@ func closeAtOnce(c *client.Client) {
 }
 
 // machine is the test's own process.
-type machine struct{ disk *disk }
+type machine struct {
+	disk  *disk
+	world *sim.World // nil: files and sockets
+}
 
 // NewDriver implements node.Platform.
 func (m machine) NewDriver(_ int, o aio.Options) (aio.Driver, error) {
+	if m.world != nil {
+		return &driver{m.world.Driver(o), m.disk}, nil
+	}
 	d, err := portable.New(o, portable.Config{})
 	if err != nil {
 		return nil, err

@@ -30,31 +30,60 @@ func (n *network) loses(frame []byte) bool {
 // relay stands between clients and a broker: it listens where the broker seems to, so that
 // programs under test meet the faults of the network whoever dials for them.
 type relay struct {
-	net.Listener
-	target string
-	net    *network
-	ending chan struct{}
-	work   sync.WaitGroup
+	listener net.Listener // nil: connections are pipes
+	dial     func() (net.Conn, error)
+	net      *network
+	ending   chan struct{}
+	work     sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{} // nil when no more are taken
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{} // nil when no more are taken
+	closed bool                  // nor by connect
 }
 
-// newRelay listens at an address for a broker at another one.
-func newRelay(addr, target string, n *network) (*relay, error) {
+// newRelay listens at an address for a broker that dial reaches.
+func newRelay(addr string, dial func() (net.Conn, error), n *network) (*relay, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{Listener: l, target: target, net: n, ending: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	r := newPipes(dial, n)
+	r.listener = l
 	r.work.Go(r.accept)
 	return r, nil
+}
+
+// newPipes makes a relay whose connections come from connect.
+func newPipes(dial func() (net.Conn, error), n *network) *relay {
+	return &relay{dial: dial, net: n, ending: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+}
+
+// connect makes a connection to the broker, a pipe; nil when no more are taken.
+func (r *relay) connect() net.Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conns == nil || r.closed {
+		return nil
+	}
+	mine, near := net.Pipe()
+	r.work.Go(func() { r.serve(near) })
+	return mine
+}
+
+// close takes no more connections.
+func (r *relay) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	if r.listener != nil {
+		_ = r.listener.Close()
+	}
 }
 
 // end returns when all connections have ended, which the broker has to end; there will be
 // no more. Answers that are late arrive now.
 func (r *relay) end() {
-	_ = r.Close()
+	r.close()
 	close(r.ending)
 	r.work.Wait()
 }
@@ -72,7 +101,7 @@ func (r *relay) cut() {
 
 func (r *relay) accept() {
 	for {
-		near, err := r.Accept()
+		near, err := r.listener.Accept()
 		if err != nil {
 			return
 		}
@@ -105,7 +134,7 @@ func (r *relay) serve(near net.Conn) {
 	if !r.track(near) {
 		return
 	}
-	far, err := net.Dial("tcp", r.target)
+	far, err := r.dial()
 	if err != nil {
 		return // nobody is there
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/groupreader"
-	"github.com/mqd-broker/mqd/cmd/mqd/messages"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
+	"github.com/mqd-broker/mqd/internal/messages"
 	"github.com/spf13/cobra"
 )
 

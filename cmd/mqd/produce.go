@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
-	"github.com/mqd-broker/mqd/cmd/mqd/messages"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
+	"github.com/mqd-broker/mqd/internal/messages"
 	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"

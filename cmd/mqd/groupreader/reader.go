@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
-	"github.com/mqd-broker/mqd/cmd/mqd/messages"
+	"github.com/mqd-broker/mqd/internal/messages"
 )
 
 const (

@@ -3,36 +3,44 @@ package messages
 import (
 	"encoding/base64"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mqd-broker/mqd/client"
 )
 
+// appendView appends a message that was read as a JSON object.
+func appendView(dst []byte, partition int32, v *client.RecordView) []byte {
+	var headers []client.Header
+	if v.HeaderCount() > 0 {
+		headers = v.Clone().Headers
+	}
+	return appendMessage(dst, partition, v.Offset, v.Time, v.Key, v.Value, headers)
+}
+
 // appendMessage appends a message as a JSON object.
-func appendMessage(dst []byte, partition int32, v *client.RecordView) []byte {
+func appendMessage(dst []byte, partition int32, offset int64, at time.Time, key, value []byte, headers []client.Header) []byte {
 	dst = append(dst, `{"partition":`...)
 	dst = strconv.AppendInt(dst, int64(partition), 10)
 	dst = append(dst, `,"offset":`...)
-	dst = strconv.AppendInt(dst, v.Offset, 10)
+	dst = strconv.AppendInt(dst, offset, 10)
 	dst = append(dst, `,"timestamp":`...)
-	if v.Time.IsZero() {
+	if at.IsZero() {
 		dst = append(dst, "null"...)
 	} else {
-		dst = strconv.AppendInt(dst, v.Time.UnixMilli(), 10)
+		dst = strconv.AppendInt(dst, at.UnixMilli(), 10)
 	}
 	dst = append(dst, ',')
-	dst = appendField(dst, "key", v.Key)
+	dst = appendField(dst, "key", key)
 	dst = append(dst, ',')
-	dst = appendField(dst, "value", v.Value)
+	dst = appendField(dst, "value", value)
 	dst = append(dst, `,"headers":[`...)
-	if v.HeaderCount() > 0 {
-		for i, h := range v.Clone().Headers {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(appendField(append(dst, '{'), "key", []byte(h.Key)), ',')
-			dst = append(appendField(dst, "value", h.Value), '}')
+	for i, h := range headers {
+		if i > 0 {
+			dst = append(dst, ',')
 		}
+		dst = append(appendField(append(dst, '{'), "key", []byte(h.Key)), ',')
+		dst = append(appendField(dst, "value", h.Value), '}')
 	}
 	return append(dst, "]}"...)
 }

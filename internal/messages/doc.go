@@ -1,3 +1,3 @@
 // Package messages has the forms in which mqd produce reads messages and mqd consume
-// writes them: lines, and lines of JSON.
+// writes them, and mqdtest both: lines, and lines of JSON.
 package messages

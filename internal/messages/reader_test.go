@@ -150,7 +150,7 @@ func TestEveryMessageWithoutAWishIsPlacedByKeyOrSpread(t *testing.T) {
 // jsonOf writes a message as mqd consume does, without headers, which only the
 // broker can give to a view.
 func jsonOf(partition int32, offset int64, key, value []byte, at time.Time) []byte {
-	return appendMessage(nil, partition, &client.RecordView{Offset: offset, Key: key, Value: value, Time: at})
+	return appendView(nil, partition, &client.RecordView{Offset: offset, Key: key, Value: value, Time: at})
 }
 
 func TestWhatConsumeWritesIsJSONAndWhatProduceReads(t *testing.T) {

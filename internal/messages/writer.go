@@ -27,12 +27,17 @@ func NewWriter(out io.Writer, json bool) *Writer {
 // Flush hands over what is buffered.
 func (m *Writer) Flush() error { return m.w.Flush() }
 
+// AppendJSON appends a message as a line of JSON, with its newline.
+func AppendJSON(dst []byte, partition int32, offset int64, r *client.Record) []byte {
+	return append(appendMessage(dst, partition, offset, r.Time, r.Key, r.Value, r.Headers), '\n')
+}
+
 // Write writes one message. It allocates nothing, but for headers in JSON.
 func (m *Writer) Write(partition int32, v *client.RecordView) error {
 	m.Messages++
 	m.Bytes += int64(len(v.Key) + len(v.Value))
 	if m.json {
-		m.line = append(appendMessage(m.line[:0], partition, v), '\n')
+		m.line = append(appendView(m.line[:0], partition, v), '\n')
 		_, err := m.w.Write(m.line)
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"github.com/mqd-broker/mqd/client"
-	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
 // AnyPartition leaves the choice of the partition to the key.
@@ -52,7 +52,7 @@ func (s *lineScanner) next() ([]byte, error) {
 			part = part[:len(part)-1]
 		case errors.Is(err, bufio.ErrBufferFull):
 			if len(s.long)+len(part) > maxLine {
-				return nil, fmt.Errorf("line %d is longer than %s", s.n, settings.FormatSize(maxLine))
+				return nil, fmt.Errorf("line %d is longer than %s", s.n, quantity.Bytes(maxLine))
 			}
 			s.long = append(s.long, part...)
 			continue
