@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mqd-broker/mqd/admin/scale"
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/node"
 )
@@ -27,6 +28,7 @@ type view struct {
 	ungrouped int // groups, and partitions of groups, that are left out
 	runtime   *goRuntime
 	wake      func() (time.Duration, bool)
+	load      scale.Signals
 }
 
 // metrics serves all metrics.
@@ -39,7 +41,7 @@ func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
 	c := s.opts.Service.Condition()
 	v := view{
 		version: s.opts.Version, began: s.began, now: time.Now(), ready: len(reasons(&c)) == 0,
-		condition: c, runtime: readRuntime(), wake: s.opts.WakeLimit,
+		condition: c, runtime: readRuntime(), wake: s.opts.WakeLimit, load: s.load.signals(),
 	}
 	if c.Node != nil {
 		v.figures = c.Node.Figures(r.Context())
@@ -62,6 +64,7 @@ func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
 func families() []family {
 	all := append(ofProcess(), ofNode()...)
 	all = append(all, recoverySeconds(), logFailed())
+	all = append(all, ofLoad()...)
 	for _, f := range ofShards() {
 		all = append(all, f.family())
 	}

@@ -65,7 +65,7 @@ func TestDocumentsNameMetricsThatExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range regexp.MustCompile(`\bmqd_[a-z_]+`).FindAllString(string(text), -1) {
+		for _, name := range regexp.MustCompile(`\bmqd_[a-z0-9_]+`).FindAllString(string(text), -1) {
 			if seen++; !known[name] {
 				t.Errorf("%s names %s, which is no metric", file, name)
 			}

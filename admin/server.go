@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/admin/flight"
+	"github.com/mqd-broker/mqd/admin/scale"
 	"github.com/mqd-broker/mqd/node"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	WakeLimit func() (time.Duration, bool)
 	// Warnings are of the process, for people; nil is none.
 	Warnings func() []string
+	// Scale is what is too much for the broker.
+	Scale scale.Limits
 	// Recorder is the flight recorder, nil for none.
 	Recorder *flight.Recorder
 	// Log gets what an operator should hear of.
@@ -62,6 +65,7 @@ type Server struct {
 	addr  string
 	began time.Time
 	ask   chan struct{} // a value for each request that asks shards
+	load  load
 }
 
 // Listen begins to serve. The error is that of listening.
@@ -81,6 +85,8 @@ func Listen(o Options) (*Server, error) {
 		Handler: attended(s.handler()), ConnContext: withGuest, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
+	s.load.judge.Limits = o.Scale
+	s.load.watch(o.Service)
 	go func() {
 		if err := s.http.Serve(gather(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			o.Log.Error("admin HTTP has ended; health and metrics are not served any more", "error", err)
@@ -93,7 +99,10 @@ func Listen(o Options) (*Server, error) {
 func (s *Server) Addr() string { return s.addr }
 
 // Close ends it, with all connections.
-func (s *Server) Close() error { return s.http.Close() }
+func (s *Server) Close() error {
+	s.load.close()
+	return s.http.Close()
+}
 
 // Paths of what the server serves.
 const (

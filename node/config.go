@@ -12,6 +12,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/compaction"
 	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // Platform is what a node needs from the machine that it runs on.
@@ -90,6 +91,9 @@ type Config struct {
 	Spin time.Duration
 	// LongTurn is the length of a turn of a loop that LongTurns tells of; 0 for none.
 	LongTurn time.Duration
+	// Slow are the times from which on a stage of a batch or a fetch has taken too long,
+	// which SlowStages tells of; 0 for none.
+	Slow stage.Limits
 	// Slots is the number of hash slots of a new data directory. Default 64.
 	Slots int
 	// JournalBytes is the size of each shard's journal. Default: the smallest

@@ -161,6 +161,19 @@ func (n *Node) LongTurns() (count uint64, shard int, took time.Duration) {
 	return count, shard, took
 }
 
+// SlowStages counts the batches and fetches of all shards that were in a stage for longer than
+// Config.Slow says, and tells the longest of the newest ones of each shard.
+func (n *Node) SlowStages() (count uint64, shard int, at stage.Stage, took time.Duration) {
+	for i, s := range n.shards {
+		c, which, nanos := s.times.Slow().Newest()
+		count += c
+		if t := time.Duration(nanos); t > took {
+			shard, at, took = i, which, t
+		}
+	}
+	return count, shard, at, took
+}
+
 // Silence is how long ago each shard's loop began its newest turn. Loops without work do
 // so four times a second.
 func (n *Node) Silence() []time.Duration {

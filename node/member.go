@@ -126,6 +126,7 @@ func (s *member) open() error {
 		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
 	s.drv, s.clock = drv, drv.Clock()
+	s.times.SetLimits(cfg.Slow)
 	s.loop = shard.New(drv, shard.Options{
 		ID: s.id, Idle: cfg.Idle, Spin: cfg.Spin, Long: cfg.LongTurn,
 		Sleep: s.n.mesh.Port(s.id).Sleep(), Thread: s.n.platform.Thread(s.id),

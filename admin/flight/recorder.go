@@ -1,5 +1,6 @@
 // Package flight keeps the last seconds of what Go's scheduler, collector and threads
-// have done, and writes that down when a loop has stood still: a flight recorder.
+// have done, and writes that down when a loop has stood still, or a stage of a batch or a
+// fetch has taken too long: a flight recorder.
 //
 // The runtime writes an execution trace into memory all the time. A snapshot of it is
 // read with "go tool trace". There is one recorder in a process at most.
@@ -20,9 +21,9 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked whether a turn was too long. A window is much
-	// longer.
-	lookEvery = 100 * time.Millisecond
+	// lookEvery is how often it is looked whether something took too long. A window is
+	// longer; more often would wake an idle process for nothing.
+	lookEvery = 500 * time.Millisecond
 	// fileGap is the least time from one file to the next.
 	fileGap = time.Minute
 	// stuck is how long a loop may be silent before its turn is taken for one that does
@@ -56,6 +57,21 @@ type Turns struct {
 	// SilentShard its shard.
 	Silent      time.Duration
 	SilentShard int
+	// Slow counts batches and fetches that were too long in a stage. SlowStage, SlowShard and
+	// SlowTook are of a new one of them.
+	Slow      uint64
+	SlowStage string
+	SlowShard int
+	SlowTook  time.Duration
+}
+
+// pause is what a file is written for.
+type pause struct {
+	what  string // for the log
+	stage string // "" for a turn of a loop
+	shard int
+	took  time.Duration
+	more  string // "+" for one that goes on
 }
 
 // Options of a recorder.
@@ -63,7 +79,7 @@ type Options struct {
 	// Window is how much time is kept, as far as it fits into Bytes.
 	Window time.Duration
 	Bytes  int64
-	// Dir is where files are written when a turn was too long, "" for nowhere; it is
+	// Dir is where files are written when something took too long, "" for nowhere; it is
 	// made if it is missing. Files is how many stay there, the newest.
 	Dir   string
 	Files int
@@ -82,9 +98,11 @@ type Recorder struct {
 	end  chan struct{}
 	done chan struct{}
 
-	of   any       // the node that was seen last
-	long uint64    // its long turns that are known
-	last time.Time // when the newest file was written
+	mu   sync.Mutex // for what follows
+	of   any        // the node that was seen last
+	long uint64     // its long turns that are known
+	slow uint64     // its batches and fetches that are known to be slow
+	last time.Time  // when the newest file was written
 }
 
 // Start begins to record. The error is that of the directory, or of a second recorder.
@@ -99,7 +117,11 @@ func Start(o Options) (*Recorder, error) {
 	if err := r.rec.Start(); err != nil {
 		return nil, fmt.Errorf("flight: %w", err)
 	}
-	go r.watch()
+	if o.Dir == "" {
+		close(r.done) // nobody waits for files
+	} else {
+		go r.watch()
+	}
 	return r, nil
 }
 
@@ -109,6 +131,17 @@ func (r *Recorder) Stop() {
 	<-r.done
 	r.rec.Stop()
 }
+
+// Began notes that a node serves from now on: what its start took counts for nothing.
+// Without it a node is known from the first look at it.
+func (r *Recorder) Began() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.know(r.opts.Turns())
+}
+
+// know takes what a node tells for known.
+func (r *Recorder) know(t Turns) { r.of, r.long, r.slow = t.Of, t.Long, t.Slow }
 
 // Snapshot is the trace as it is now.
 func (r *Recorder) Snapshot() ([]byte, error) {
@@ -151,36 +184,54 @@ func (r *Recorder) watch() {
 	}
 }
 
-// look writes a file if a turn has been too long since the look before, or does not end.
-// The turns of a start count for nothing: a node is known from when it serves.
+// look writes a file if something has taken too long since the look before, or does not end.
+// What a start took counts for nothing: a node is known from when it serves.
 func (r *Recorder) look(now time.Time) {
 	if r.opts.Dir == "" {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	t := r.opts.Turns()
 	if t.Of != r.of {
-		r.of, r.long = t.Of, t.Long
+		r.know(t)
 	}
-	shard, took, more := t.Shard, t.Took, ""
-	switch {
-	case t.Long > r.long:
-	case t.Of != nil && t.Silent > stuck:
-		shard, took, more = t.SilentShard, t.Silent, "+"
-	default:
-		return
-	}
-	r.long = t.Long
-	if !r.last.IsZero() && now.Sub(r.last) < fileGap {
+	p, is := r.pause(&t)
+	r.know(t)
+	if !is || !r.last.IsZero() && now.Sub(r.last) < fileGap {
 		return
 	}
 	r.last = now
-	name := fmt.Sprintf("%s%s-shard%d-%v%s%s", prefix, now.UTC().Format(stamp), shard, took.Round(time.Millisecond), more, suffix)
+	where := fmt.Sprintf("shard%d", p.shard)
+	if p.stage != "" {
+		where += "-" + p.stage
+	}
+	name := fmt.Sprintf("%s%s-%s-%v%s%s", prefix, now.UTC().Format(stamp), where, p.took.Round(time.Millisecond), p.more, suffix)
 	path, n, err := r.write(name)
+	about := []any{"shard", p.shard, "took", p.took}
+	if p.stage != "" {
+		about = append(about, "stage", p.stage)
+	}
 	if err != nil {
-		r.opts.Log.Error("a turn was too long, and what went before it could not be written", "shard", shard, "took", took, "error", err)
+		r.opts.Log.Error(p.what+", and what went before it could not be written", append(about, "error", err)...)
 		return
 	}
-	r.opts.Log.Warn("a turn was too long; what went before it is in a file for go tool trace", "shard", shard, "took", took, "file", path, "bytes", n)
+	r.opts.Log.Warn(p.what+"; what went before it is in a file for go tool trace", append(about, "file", path, "bytes", n)...)
+}
+
+// pause is what there is to write down: a turn says most, and one of a stage may be its
+// consequence.
+func (r *Recorder) pause(t *Turns) (pause, bool) {
+	const turn = "a turn was too long"
+	switch {
+	case t.Long > r.long:
+		return pause{what: turn, shard: t.Shard, took: t.Took}, true
+	case t.Of != nil && t.Silent > stuck:
+		return pause{what: turn, shard: t.SilentShard, took: t.Silent, more: "+"}, true
+	case t.Slow > r.slow:
+		return pause{what: "a stage took too long", stage: t.SlowStage, shard: t.SlowShard, took: t.SlowTook}, true
+	}
+	return pause{}, false
 }
 
 // write writes a snapshot to a file, and removes the oldest ones.

@@ -103,6 +103,37 @@ func TestATurnThatWasTooLongLeavesAFile(t *testing.T) {
 	r.mustHave(2)
 }
 
+func TestAStageThatTookTooLongLeavesAFile(t *testing.T) {
+	r := newRig(t)
+	r.turns = Turns{Of: new(int), Slow: 5, SlowStage: "append", SlowTook: time.Second} // those of the start
+	r.look(noon)
+	r.mustHave(0)
+	r.turns.Slow, r.turns.SlowStage, r.turns.SlowShard, r.turns.SlowTook = 6, "device", 2, 123_456*time.Microsecond
+	r.look(noon)
+	if names := r.mustHave(1); names[0] != "mqd-20261130T120000.000Z-shard2-device-123ms.trace" {
+		t.Errorf("the file is %s", names[0])
+	}
+	if !strings.Contains(r.log.String(), `"a stage took too long; what`) || !strings.Contains(r.log.String(), "shard=2 took=123.456ms stage=device file="+r.dir) {
+		t.Errorf("the log says %s", &r.log)
+	}
+	// Of a turn and a stage the turn is told of, and the stage is not told later.
+	r.turns.Slow, r.turns.Long, r.turns.Took = 7, 1, 40*time.Millisecond
+	r.look(noon.Add(time.Hour))
+	r.look(noon.Add(2 * time.Hour))
+	if names := r.mustHave(2); !strings.HasSuffix(names[1], "T130000.000Z-shard0-40ms.trace") {
+		t.Errorf("files %q", names)
+	}
+}
+
+func TestWhatComesBehindTheBeginningCounts(t *testing.T) {
+	r := newRig(t)
+	r.turns = Turns{Of: new(int), Long: 7, Slow: 3}
+	r.Began()
+	r.turns.Slow++ // before the first look
+	r.look(noon)
+	r.mustHave(1)
+}
+
 func TestATurnThatDoesNotEndLeavesAFile(t *testing.T) {
 	r := newRig(t)
 	r.turns = Turns{Of: new(int), Silent: stuck}
@@ -139,7 +170,8 @@ func TestFilesAreFewAndFarBetween(t *testing.T) {
 }
 
 func TestASnapshotIsBoundedAndOneAtATime(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Dir = "" })
+	r := newRig(t)
+	r.opts.Dir = ""
 	if text, err := r.Snapshot(); err != nil || !isTrace(text) {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}

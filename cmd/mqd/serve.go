@@ -250,7 +250,9 @@ func (b *broker) startNode(ctx context.Context, cfg node.Config, platform node.P
 			case stopping && err == nil:
 				return b.stop(context.Background())
 			}
-			b.served = err == nil
+			if b.served = err == nil; b.served && b.recorder != nil {
+				b.recorder.Began()
+			}
 			return err
 		case sig := <-b.signals:
 			if sig == syscall.SIGHUP {
@@ -288,7 +290,7 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 	c := b.cfg
 	return node.Config{
 		Dir: c.DataDir, Listen: c.Listen, KafkaListen: c.KafkaListen, KafkaAdvertise: c.KafkaAdvertise, KafkaIdleTimeout: c.KafkaIdleTimeout,
-		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin, LongTurn: c.TraceTurn,
+		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin, LongTurn: c.TraceTurn, Slow: c.TraceStages,
 		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
 		MaxConnections: c.MaxConnections, MaxConnectionsPerAddress: c.MaxConnectionsPerAddress, AcceptRate: c.AcceptRate,
 		IdleTimeout: c.IdleTimeout, RecvBuffers: c.RecvBuffers,

@@ -8,8 +8,10 @@ import (
 
 	"github.com/mqd-broker/mqd/admin"
 	"github.com/mqd-broker/mqd/admin/flight"
+	"github.com/mqd-broker/mqd/admin/scale"
 	"github.com/mqd-broker/mqd/cmd/mqd/bundler"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // openAdmin opens the HTTP front for operators, before the node starts: a recovery that
@@ -27,7 +29,8 @@ func (b *broker) openAdmin() error {
 	b.tellSettings()
 	s, err := admin.Listen(admin.Options{
 		Listen: addr, Profiles: b.cfg.AdminProfiles, Version: version, Service: b.service, Log: b.log,
-		Recorder: b.recorder, WakeLimit: b.wake.held, Warnings: b.wake.warnings, Settings: func() []byte { return *b.settings.Load() },
+		Recorder: b.recorder, WakeLimit: b.wake.held, Warnings: b.wake.warnings,
+		Scale: scale.Limits{FetchP99: max(0, b.cfg.ScaleFetch), ProduceRate: b.cfg.ScaleProduce}, Settings: func() []byte { return *b.settings.Load() },
 	})
 	taken := errors.Is(err, syscall.EADDRINUSE)
 	switch {
@@ -71,6 +74,9 @@ func (b *broker) turns() (t flight.Turns) {
 	}
 	t.Of = n
 	t.Long, t.Shard, t.Took = n.LongTurns()
+	var at stage.Stage
+	t.Slow, t.SlowShard, at, t.SlowTook = n.SlowStages()
+	t.SlowStage = stage.Table[at].Name
 	for shard, silence := range n.Silence() {
 		if silence > t.Silent {
 			t.Silent, t.SilentShard = silence, shard

@@ -8,6 +8,8 @@
 // have it copy a [Snapshot].
 package stage
 
+import "sync/atomic"
+
 // Stage is a part of the way.
 type Stage uint8
 
@@ -56,14 +58,53 @@ var Table = [Count]Info{
 	{FetchSend, "fetch_send", "From the turn that answers a fetch until the kernel has taken all of it."},
 }
 
-// Clock is a shard's: a histogram for each stage. The zero value is ready.
+// Limits are times, in nanoseconds, from which on a stage has taken too long; 0 is none.
+type Limits [Count]int64
+
+// Clock is a shard's: a histogram for each stage. The zero value is ready, without limits.
 type Clock struct {
 	stages [Count]Histogram
 	rounds rounds
+	limits Limits
+	slow   Slow
 }
 
+// Slow tells of samples that were too long. The loop alone writes it, and anybody may read.
+type Slow struct {
+	count atomic.Uint64
+	// newest is the newest one: its nanoseconds, and its stage in the highest eight bits.
+	newest atomic.Uint64
+}
+
+// stageShift is where the stage is in Slow.newest: 2^56 ns are two years.
+const stageShift = 56
+
+func (s *Slow) note(at Stage, nanos int64) {
+	s.newest.Store(uint64(at)<<stageShift | min(uint64(nanos), 1<<stageShift-1))
+	s.count.Add(1)
+}
+
+// Newest counts the samples that were too long, and tells the newest one.
+func (s *Slow) Newest() (count uint64, at Stage, nanos int64) {
+	count = s.count.Load()
+	n := s.newest.Load()
+	return count, Stage(n >> stageShift), int64(n & (1<<stageShift - 1))
+}
+
+// SetLimits says from when on a stage has taken too long. It is called before the first
+// sample.
+func (c *Clock) SetLimits(l Limits) { c.limits = l }
+
+// Slow tells of samples that were too long.
+func (c *Clock) Slow() *Slow { return &c.slow }
+
 // Add adds a sample of so many nanoseconds to a stage.
-func (c *Clock) Add(s Stage, nanos int64) { c.stages[s].add(nanos) }
+func (c *Clock) Add(s Stage, nanos int64) {
+	c.stages[s].add(nanos)
+	if most := c.limits[s]; nanos >= most && most > 0 {
+		c.slow.note(s, nanos)
+	}
+}
 
 // Submitted notes that all rounds up to lsn that had not been submitted before were
 // submitted at a time.
@@ -73,8 +114,8 @@ func (c *Clock) Submitted(lsn uint64, at int64) { c.rounds.add(lsn, at) }
 // has become durable at another. A round that is not known any more gives none.
 func (c *Clock) Durable(lsn uint64, appended, now int64) {
 	if at, ok := c.rounds.of(lsn); ok {
-		c.stages[Round].add(at - appended)
-		c.stages[Device].add(now - at)
+		c.Add(Round, at-appended)
+		c.Add(Device, now-at)
 	}
 }
 

@@ -104,6 +104,36 @@ func TestForgottenRoundsGiveNoSamples(t *testing.T) {
 	}
 }
 
+func TestSamplesThatAreTooLongAreTold(t *testing.T) {
+	var c Clock
+	c.Add(Device, math.MaxInt64) // there is no limit
+	if n, _, _ := c.Slow().Newest(); n != 0 {
+		t.Errorf("%d samples are too long without a limit", n)
+	}
+	c.SetLimits(Limits{Round: 50, Device: 100})
+	c.Submitted(1, 100)
+	c.Durable(1, 51, 199)
+	c.Add(Append, 1000)
+	c.Add(Device, -5)
+	if n, _, _ := c.Slow().Newest(); n != 0 {
+		t.Errorf("%d samples are too long, and none was", n)
+	}
+	c.Submitted(2, 100)
+	c.Durable(2, 50, 150)
+	if n, s, took := c.Slow().Newest(); n != 1 || s != Round || took != 50 {
+		t.Errorf("%d samples, the newest in stage %d with %d ns", n, s, took)
+	}
+	c.Durable(2, 90, 270)
+	c.Add(ColdRead, math.MaxInt64)
+	if n, s, took := c.Slow().Newest(); n != 2 || s != Device || took != 170 {
+		t.Errorf("%d samples, the newest in stage %d with %d ns", n, s, took)
+	}
+	c.Add(Device, math.MaxInt64) // longer than is told
+	if n, s, took := c.Slow().Newest(); n != 3 || s != Device || took != 1<<stageShift-1 {
+		t.Errorf("%d samples, the newest in stage %d with %d ns", n, s, took)
+	}
+}
+
 func TestSamplesTakeNoMemory(t *testing.T) {
 	c, lsn := new(Clock), uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
@@ -126,6 +156,7 @@ func TestTheTableIsInOrder(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	c := new(Clock)
+	c.SetLimits(Limits{Device: 50_000_000})
 	for i := range b.N {
 		c.Add(Device, int64(i)&0xfffff)
 	}

@@ -47,6 +47,7 @@ var Table = []Package{
 	// admin tells what a node is like, so it stands above it; nothing below knows of it.
 	{Path: "admin", Rank: 96},
 	{Path: "admin/flight", Rank: 95},
+	{Path: "admin/scale", Rank: 95},
 	// mqdtest runs a node beside the client, for the tests of others.
 	{Path: "client/mqdtest", Rank: 96, Traits: TestSupport},
 	{Path: "node", Rank: 95, External: []string{modCPUID}},

@@ -34,6 +34,19 @@ func TestATurnThatIsTooLongLeavesATrace(t *testing.T) {
 	wants(t, oneLine(t, run(t, "", "admin", "trace", "--admin", admin, "--out", out)), out+" exists", "--out")
 	b.stop()
 
+	// Any durable write takes longer than the least time that a stage may be given.
+	traces = filepath.Join(t.TempDir(), "of-stages")
+	b = serve(t, t.TempDir(), "--admin-listen", admin, "--trace-record", "--trace-dir", traces, "--trace-turn", "10s", "--trace-stages", "ack_send=100us,round_wait=100us,device=100us")
+	b.must("", "topic", "create", "large")
+	b.must(strings.Repeat(large, 4), "produce", "large")
+	if !b.log.wait("a stage took too long") {
+		t.Fatal("the broker has ended")
+	}
+	if files, err := filepath.Glob(filepath.Join(traces, "mqd-*-shard0-*.trace")); err != nil || len(files) != 1 {
+		t.Errorf("files %q, %v", files, err)
+	}
+	b.stop()
+
 	b = serve(t, t.TempDir(), "--admin-listen", admin)
 	wants(t, oneLine(t, run(t, "", "admin", "trace", "--admin", admin, "--out", out+"2")), "the flight recorder is off", "--trace-record")
 	wants(t, refused(t, "--data-dir", t.TempDir(), "--admin-listen=", "--trace-record", "--trace-dir", out), "no traces can be written to "+out, "--trace-dir")

@@ -27,6 +27,8 @@ var alerts = []alert{
 	{"MqdJournalFull", "mqd_journal_used_bytes / mqd_journal_size_bytes > 0.9", "5m", "warning", "segments cannot keep up, and producers are slowed down"},
 	{"MqdShardBusy", "rate(mqd_shard_busy_seconds_total[5m]) > 0.9", "10m", "warning", "a shard's CPU is full; more shards, or larger batches"},
 	{"MqdStalls", "rate(mqd_shard_stalls_total[5m]) > 1", "10m", "warning", "turns of more than 5 ms; somebody takes the CPU: mqd check"},
+	{"MqdScaleFetchLatency", `mqd_scale_signal{signal="fetch_latency"} > 0`, "0m", "warning", "for 30 s consumers have waited longer for messages that are there than scale.fetch_latency; more shards, or another broker"},
+	{"MqdScaleProduceRate", `mqd_scale_signal{signal="produce_rate"} > 0`, "0m", "warning", "for 30 s more has come in than scale.produce_rate; more shards, or another broker"},
 	{"MqdDeviceSlow", `histogram_quantile(0.99, sum by (shard, le) (rate(mqd_stage_seconds_bucket{stage="device"}[5m]))) > 0.05`, "10m", "warning", "durable writes take more than 50 ms; look at the drive"},
 }
 

@@ -25,7 +25,7 @@ func served() map[string]bool {
 // mustBeServed looks for names that no broker serves.
 func mustBeServed(t *testing.T, where, text string) {
 	t.Helper()
-	names := regexp.MustCompile(`\bmqd_[a-z_]+`).FindAllString(text, -1)
+	names := regexp.MustCompile(`\bmqd_[a-z0-9_]+`).FindAllString(text, -1)
 	if len(names) == 0 {
 		t.Errorf("%s asks for nothing", where)
 	}

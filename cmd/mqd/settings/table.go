@@ -9,6 +9,7 @@ import (
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/node"
 )
 
@@ -52,6 +53,9 @@ type Options struct {
 	TraceSize                                            int64
 	TraceDir                                             string // "": nowhere
 	TraceFiles                                           int
+	TraceStages                                          stage.Limits
+	ScaleFetch                                           time.Duration // negative: none
+	ScaleProduce                                         int64         // 0: none
 	LogFormat                                            string
 	LogLevel                                             string
 }
@@ -267,11 +271,18 @@ func watchingSettings(o *Options) []Setting {
 		{Name: "trace.size", Flag: "trace-size", Default: "8MiB", value: sizeValue{to: &o.TraceSize, min: mib, max: 256 * mib},
 			Help: "memory for it, about; a snapshot has up to four times that"},
 		{Name: "trace.dir", Flag: "trace-dir", Default: Off, value: textValue{to: &o.TraceDir, word: Off},
-			Help: "directory for a snapshot, once a minute at most, when a turn of a shard's loop was longer than trace.turn; off is none"},
+			Help: "directory for a snapshot, once a minute at most, when a turn of a shard's loop was longer than trace.turn, or a stage than trace.stages; off is none"},
 		{Name: "trace.turn", Flag: "trace-turn", Default: "20ms", value: durationValue{&o.TraceTurn, 100 * time.Microsecond, 10 * time.Second},
 			Help: "the length of a turn of a shard's loop that is too long"},
+		{Name: "trace.stages", Flag: "trace-stages", Default: "round_wait=50ms,device=50ms", value: stagesValue{&o.TraceStages},
+			Help: "the time in a stage of a batch or a fetch that is too long, for a snapshot too"},
 		{Name: "trace.files", Flag: "trace-files", Default: "8", value: countValue{to: &o.TraceFiles, min: 1, max: 1000},
 			Help: "snapshots that stay in trace.dir, the newest"},
+
+		{Name: "scale.fetch_latency", Flag: "scale-fetch-latency", Default: "500us", value: limitValue{durationValue{&o.ScaleFetch, time.Microsecond, time.Hour}, time.Microsecond},
+			Help: "p99 of sending messages to consumers, or of reading them from the drive, which for 30 s is a signal that the broker has too much to do"},
+		{Name: "scale.produce_rate", Flag: "scale-produce-rate", Default: "0", value: sizeValue{to: &o.ScaleProduce, max: 1024 * gib},
+			Help: "bytes from producers in a second that are such a signal; 0 is none"},
 
 		{Name: "log.format", Flag: "log-format", Default: LogText, value: wordValue{&o.LogFormat, []string{LogText, LogJSON}},
 			Help: "form of the log on standard error"},

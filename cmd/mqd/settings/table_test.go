@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // values of a table with every default, to be read by tests.
@@ -134,6 +136,34 @@ func TestListsOfCPUsAreThoseOfTheKernel(t *testing.T) {
 	}
 }
 
+func TestTimesOfStagesAreReadByTheirNames(t *testing.T) {
+	var none stage.Limits
+	device := none
+	device[stage.Device] = 20_000_000
+	both := device
+	both[stage.FetchWait] = 60_000_000_000
+	for text, want := range map[string]stage.Limits{"off": none, "device=20ms": device, "fetch_wait=1m, device=20ms": both} {
+		c, err := Merge(Layer{"trace.stages": {text, "flag"}})
+		if err != nil || c.TraceStages != want {
+			t.Errorf("%q: %v, %v", text, c.TraceStages, err)
+		}
+	}
+	for _, text := range []string{"", "device", "device=", "device=20", "device=1us", "device=2m", "devices=20ms", "device=20ms,device=20ms", "device=20ms,", "off,device=20ms"} {
+		if _, err := Merge(Layer{"trace.stages": {text, "flag"}}); err == nil || !strings.Contains(err.Error(), "expected off, or STAGE=TIME,... of append, round_wait, device,") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestLimitsMayBeOff(t *testing.T) {
+	for text, want := range map[string]time.Duration{"off": -1, "0us": 0, "0s": 0, "10us": 10 * time.Microsecond, "100ms": 100 * time.Millisecond} {
+		c, err := Merge(Layer{WakeLimit: {text, "flag"}})
+		if err != nil || c.WakeLimit != want {
+			t.Errorf("%q: %v, %v", text, c, err)
+		}
+	}
+}
+
 func TestValuesOutsideTheirLimitsAreRefusedWithTheLimits(t *testing.T) {
 	for name, c := range map[string]struct{ setting, text, want string }{
 		"size too small":    {"journal.size", "4096", "flag: journal.size is 4096, expected auto, or 256KiB to 64GiB"},
@@ -147,6 +177,9 @@ func TestValuesOutsideTheirLimitsAreRefusedWithTheLimits(t *testing.T) {
 		"unknown word":      {"shard.pin", "yes", `flag: shard.pin is "yes", expected one of auto, on, off`},
 		"no switch":         {"net.insecure", "1", `flag: net.insecure is "1", expected true or false`},
 		"empty text":        {"data.dir", "", "flag: data.dir is empty"},
+		"limit too long":    {"shard.wake_limit", "1s", "flag: shard.wake_limit is 1s, expected 0s to 100ms, or off"},
+		"limit too fine":    {"shard.wake_limit", "1500ns", "flag: shard.wake_limit is 1500ns, expected a multiple of 1us"},
+		"limit no time":     {"shard.wake_limit", "none", `flag: shard.wake_limit is "none", expected a duration such as 200us, 100ms or 30s, or off`},
 		"no CPUs":           {"shard.cpus", "", `flag: shard.cpus is "", expected auto or CPU numbers such as 0-3,6`},
 	} {
 		_, err := Merge(Layer{c.setting: {c.text, "flag"}})

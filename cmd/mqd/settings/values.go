@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // Switch is the kind that a flag needs no value for. Libraries of flags know it by
@@ -156,6 +158,41 @@ func (v limitValue) set(text string) error {
 	if *v.to%v.unit != 0 {
 		return fmt.Errorf("%s, expected a multiple of %s", text, formatDuration(v.unit))
 	}
+	return nil
+}
+
+// stagesValue are times of stages: device=50ms,append=20ms, or off.
+type stagesValue struct{ to *stage.Limits }
+
+// Bounds of such a time.
+const leastStage, mostStage = 100 * time.Microsecond, time.Minute
+
+func (v stagesValue) kind() string { return "list" }
+
+func (v stagesValue) limits() string {
+	var names []string
+	for _, info := range stage.Table {
+		names = append(names, info.Name)
+	}
+	return fmt.Sprintf("%s, or STAGE=TIME,... of %s with %s to %s", Off, strings.Join(names, ", "), formatDuration(leastStage), formatDuration(mostStage))
+}
+
+func (v stagesValue) set(text string) error {
+	var all stage.Limits
+	if text == Off {
+		*v.to = all
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, of, _ := strings.Cut(strings.TrimSpace(part), "=")
+		at := slices.IndexFunc(stage.Table[:], func(i stage.Info) bool { return i.Name == name })
+		most, err := time.ParseDuration(of)
+		if at < 0 || err != nil || most < leastStage || most > mostStage || all[at] != 0 {
+			return fmt.Errorf("%q, expected %s", part, v.limits())
+		}
+		all[at] = int64(most)
+	}
+	*v.to = all
 	return nil
 }
 
