@@ -155,11 +155,12 @@ func (g *crew) join(ctx context.Context, opts ...kgo.Opt) *crewMember {
 	go func() {
 		defer close(m.done)
 		for ctx.Err() == nil {
-			fs := m.c.PollRecords(ctx, 50)
-			g.note(fs.Records())
-			// A commit that fails has its records read again, by whoever has the partition
-			// then.
-			_ = m.c.CommitRecords(ctx, fs.Records()...)
+			polled, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+			g.note(m.c.PollRecords(polled, 50).Records())
+			cancel()
+			// What a commit that fails should have told the next one tells, or whoever has the
+			// partition then reads the records again.
+			_ = m.c.CommitUncommittedOffsets(ctx)
 		}
 	}()
 	return m

@@ -2,6 +2,8 @@ package interop
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"testing"
@@ -41,9 +43,10 @@ func start(t *testing.T, args ...string) *broker {
 }
 
 // freePort is an address that nobody listens on. The broker takes it again after a
-// restart, as clients expect.
+// restart, as clients expect: nobody who only connects, not even to it, is given a port of
+// this address.
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(250), rand.N(250), 1+rand.N(250)))
 	if err != nil {
 		t.Fatal(err)
 	}
