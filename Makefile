@@ -113,12 +113,12 @@ sim: ## run nodes in simulated machines: SEEDS (1000) of them, or one SEED=
 images: ## make all that a crash can leave, or SUBSETS (128) images at each step of a workload, and start from each; SEED=
 	go test -count=1 -run 'TestImages$$' -timeout 300m -v ./test/images -images.subsets=$(SUBSETS) -images.seed=$(or $(SEED),1)
 
-crash: ## kill a broker under load and restart it, CYCLES (300) times
-	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES)
+crash: ## kill a broker under load and restart it, CYCLES (300) times; SEED=
+	go test -count=1 -run TestCrash -timeout 60m ./test/crash/... -crash.cycles=$(CYCLES) $(if $(SEED),-crash.seed=$(SEED),-crash.any)
 
 powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGES (100) of what is left; SEED=
 	go test -count=1 ./test/powercut/fusedisk
-	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES) -powercut.seed=$(or $(SEED),0)
+	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES) $(if $(SEED),-powercut.seed=$(SEED),-powercut.any)
 
 interop: ## install Kafka's clients (APT=--apt, as root: the system's too), and test each with a real broker
 	./test/interop/install.sh $(APT)

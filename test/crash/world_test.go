@@ -22,7 +22,8 @@ import (
 
 var (
 	cyclesFlag = flag.Int("crash.cycles", 6, "how often the broker is killed")
-	seedFlag   = flag.Uint64("crash.seed", 0, "what chooses moments, sizes and shard counts; 0 is another one each time")
+	seedFlag   = flag.Uint64("crash.seed", 0, "what chooses moments, sizes and shard counts; 0 is the test's own")
+	anyFlag    = flag.Bool("crash.any", false, "another seed each time, to hunt")
 	keepFlag   = flag.String("crash.keep", "", "`path` where the data directory of a run that fails is moved to")
 	logFlag    = flag.Bool("crash.log", false, "show what the broker logs")
 )
@@ -58,10 +59,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	rig.NeedDriver(t)
-	w := &world{t: t, seed: *seedFlag, binary: rig.Binary(t), dir: rig.DataDir(t)}
-	if w.seed == 0 {
-		w.seed = rand.Uint64()>>32 + 1
-	}
+	w := &world{t: t, seed: rig.Seed(t, *seedFlag, *anyFlag), binary: rig.Binary(t), dir: rig.DataDir(t)}
 	w.rng = rand.New(rand.NewPCG(w.seed, 0))
 	// A small ring is full and wraps often; a larger one takes large messages.
 	w.args = []string{"--journal-size", "8MiB", "--cache-size", "8MiB"}

@@ -13,7 +13,8 @@ import (
 
 var (
 	imagesFlag = flag.Int("powercut.images", 12, "how many images are taken and examined")
-	seedFlag   = flag.Uint64("powercut.seed", 0, "what chooses moments, sectors, sizes; 0 is another one each time")
+	seedFlag   = flag.Uint64("powercut.seed", 0, "what chooses moments, sectors, sizes; 0 is the test's own")
+	anyFlag    = flag.Bool("powercut.any", false, "another seed each time, to hunt")
 	logFlag    = flag.Bool("powercut.log", false, "show what brokers log")
 )
 
@@ -27,10 +28,7 @@ const patience = 60 * time.Second
 // newSeed is the seed of a test, which it prints.
 func newSeed(t *testing.T) uint64 {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()>>32 + 1
-	}
+	seed := rig.Seed(t, *seedFlag, *anyFlag)
 	t.Logf("seed %d (-powercut.seed)", seed)
 	return seed
 }

@@ -42,7 +42,7 @@ func shell(t *testing.T, script string, args ...string) string {
 	return string(out)
 }
 
-// attached has a filesystem on a new disk.
+// attached has a filesystem on a new disk. It commits nothing by itself while a test lasts.
 func attached(t *testing.T, s *Server, name string, f Filesystem, direct bool) (*Disk, *Attachment) {
 	t.Helper()
 	d := f.NewDisk(f.MinSize)
@@ -50,7 +50,11 @@ func attached(t *testing.T, s *Server, name string, f Filesystem, direct bool) (
 	if err := f.Format(path); err != nil {
 		t.Fatal(err)
 	}
-	a, err := f.Attach(path, Dir(t), direct, "")
+	options := ""
+	if f.Name == Ext4.Name {
+		options = "commit=300" // seconds; 5 without it
+	}
+	a, err := f.Attach(path, Dir(t), direct, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +203,7 @@ func TestEveryEndOfATestLeavesNothing(t *testing.T) {
 		if err := victim.Wait(); err == nil {
 			t.Errorf("%s was no end by force", how)
 		}
-		const patience, pause = 20 * time.Second, 10 * time.Millisecond
+		const patience, pause = 2 * time.Minute, 10 * time.Millisecond
 		for deadline := time.Now().Add(patience); loops(t) != before; time.Sleep(pause) {
 			if time.Now().After(deadline) {
 				t.Fatalf("after %s loop devices are still attached: %s", how, loops(t))
