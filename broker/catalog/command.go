@@ -21,6 +21,8 @@ const (
 	AlterTopic Kind = 2
 	// DeleteTopic removes a topic and leaves a tombstone.
 	DeleteTopic Kind = 3
+	// AddPartitions makes a topic have more partitions.
+	AddPartitions Kind = 4
 	// AllocateProducers takes the next producer ids, so that nobody else gets them.
 	AllocateProducers Kind = 5
 
@@ -39,6 +41,8 @@ func (k Kind) String() string {
 		return "alter topic"
 	case DeleteTopic:
 		return "delete topic"
+	case AddPartitions:
+		return "add partitions"
 	case AllocateProducers:
 		return "allocate producers"
 	}
@@ -46,7 +50,7 @@ func (k Kind) String() string {
 }
 
 // known reports whether the program knows the kind.
-func (k Kind) known() bool { return k >= CreateTopic && k <= DeleteTopic || k == AllocateProducers }
+func (k Kind) known() bool { return k >= CreateTopic && k <= lastKind }
 
 // Command is a change of the catalog.
 type Command struct {
@@ -54,9 +58,12 @@ type Command struct {
 	ID   TopicID // of the topic; none with AllocateProducers
 
 	// Of CreateTopic.
-	Name       string
+	Name    string
+	Created int64 // Unix nanoseconds
+
+	// Partitions are how many the topic has afterwards, of CreateTopic and
+	// AddPartitions.
 	Partitions uint32
-	Created    int64 // Unix nanoseconds
 
 	// Changes are the settings of the new topic, all Set, or those that
 	// AlterTopic changes, at least one. They are in order of key.
@@ -108,6 +115,8 @@ func (c *Command) Append(dst []byte) []byte {
 		dst = appendChanges(dst, c.Changes)
 	case AlterTopic:
 		dst = appendChanges(dst, c.Changes)
+	case AddPartitions:
+		dst = binary.BigEndian.AppendUint32(dst, c.Partitions)
 	case DeleteTopic:
 	default:
 		invariant.Violated("catalog: a command to encode has a kind")
@@ -168,22 +177,30 @@ func Decode(record []byte) (Command, error) {
 	case AllocateProducers:
 		cur.allocation(&c)
 	case CreateTopic:
-		at := cur.p
-		c.Partitions, c.Created = cur.u32("partitions"), cur.i64("created")
-		if c.Partitions < 1 || c.Partitions > MaxPartitions {
-			cur.fail(ErrDamaged, "partitions", at, MaxPartitions, int64(c.Partitions))
-		}
+		c.Partitions, c.Created = cur.partitions(1), cur.i64("created")
 		c.Name = cur.name()
 		c.Changes = cur.changes(Set)
 	case AlterTopic:
 		if c.Changes = cur.changes(Unset); len(c.Changes) == 0 {
 			cur.fail(ErrDamaged, "settings", cur.p, 1, 0)
 		}
+	case AddPartitions:
+		c.Partitions = cur.partitions(2)
 	}
 	if err := cur.end(); err != nil {
 		return Command{}, err
 	}
 	return c, nil
+}
+
+// partitions reads how many partitions a topic has.
+func (c *cursor) partitions(least uint32) uint32 {
+	at := c.p
+	n := c.u32("partitions")
+	if n < least || n > MaxPartitions {
+		c.fail(ErrDamaged, "partitions", at, MaxPartitions, int64(n))
+	}
+	return n
 }
 
 // allocation reads which producer ids a command takes.

@@ -46,7 +46,8 @@ var goldenCommands = map[string]Command{
 			{Key: KeySegmentTime, Action: Set, Value: Unlimited},
 		},
 	},
-	"producers": {Kind: AllocateProducers, First: 0, Count: 1000},
+	"partitions": {Kind: AddPartitions, ID: id(1), Partitions: 100_000},
+	"producers":  {Kind: AllocateProducers, First: 0, Count: 1000},
 }
 
 // goldenState is what the golden commands make, with one more topic.

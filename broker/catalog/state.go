@@ -88,6 +88,8 @@ func (s *State) Check(c *Command) error {
 	switch c.Kind {
 	case CreateTopic:
 		return s.checkCreate(c)
+	case AddPartitions:
+		return s.checkMore(c)
 	case AlterTopic, DeleteTopic:
 		if s.image.ByID(c.ID) == nil {
 			return fmt.Errorf("%w: %s of id %x", ErrUnknownTopic, c.Kind, c.ID)
@@ -99,6 +101,20 @@ func (s *State) Check(c *Command) error {
 		if c.First != s.producers {
 			return fmt.Errorf("%w: from %d on, expected from %d on", ErrProducers, c.First, s.producers)
 		}
+	}
+	return nil
+}
+
+func (s *State) checkMore(c *Command) error {
+	t := s.image.ByID(c.ID)
+	if t == nil {
+		return fmt.Errorf("%w: %s of id %x", ErrUnknownTopic, c.Kind, c.ID)
+	}
+	if err := CheckPartitions(c.Partitions, MaxPartitions); err != nil {
+		return err
+	}
+	if c.Partitions <= t.Partitions {
+		return fmt.Errorf("%w: %d, and topic %q has %d: there can only be more", ErrInvalidPartitions, c.Partitions, t.Name, t.Partitions)
 	}
 	return nil
 }
@@ -140,6 +156,11 @@ func (s *State) change(c *Command, offset int64) {
 		altered := *gone
 		altered.Config, altered.Version = gone.Config.with(c.Changes), offset+1
 		come = &altered
+	case AddPartitions:
+		gone = s.image.ByID(c.ID)
+		grown := *gone
+		grown.Partitions, grown.Version = c.Partitions, offset+1
+		come = &grown
 	case DeleteTopic:
 		gone = s.image.ByID(c.ID)
 		s.tombstones = append(s.tombstones, Tombstone{ID: c.ID, Name: gone.Name, Offset: offset})

@@ -34,11 +34,15 @@ func TestATopicIsCreatedAlteredAndDeleted(t *testing.T) {
 	if now := s.Image().ByID(id(4)); now.Config.Durability() != Memory || now.Version != 2 || now.Name != "orders" {
 		t.Errorf("altered: %+v", now)
 	}
+	mustApply(t, s, Command{Kind: AddPartitions, ID: id(4), Partitions: 7})
+	if m := s.Image(); m.ByName("orders").Partitions != 7 || m.Partitions() != 7 || m.ByID(id(4)).Version != 3 || m.ByID(id(4)).Config.Durability() != Memory {
+		t.Errorf("grown: %+v", m.ByName("orders"))
+	}
 	mustApply(t, s, Command{Kind: DeleteTopic, ID: id(4)})
-	if m := s.Image(); m.ByName("orders") != nil || m.ByID(id(4)) != nil || len(m.Topics()) != 0 || m.Partitions() != 0 || m.Version() != 3 {
+	if m := s.Image(); m.ByName("orders") != nil || m.ByID(id(4)) != nil || len(m.Topics()) != 0 || m.Partitions() != 0 || m.Version() != 4 {
 		t.Errorf("deleted, and still there: %+v", m.Topics())
 	}
-	if dead, ok := s.Deleted(id(4)); !ok || dead.Name != "orders" || dead.Offset != 2 {
+	if dead, ok := s.Deleted(id(4)); !ok || dead.Name != "orders" || dead.Offset != 3 {
 		t.Errorf("tombstone: %+v, %v", dead, ok)
 	}
 	if topic.Config.Durability() != Flushed || first.ByName("orders") != topic {
@@ -54,17 +58,22 @@ func TestACommandThatContradictsTheStateChangesNothing(t *testing.T) {
 	s := New()
 	mustApply(t, s, create(1, "a"))
 	mustApply(t, s, create(2, "b"))
+	mustApply(t, s, create(3, "three"))
 	mustApply(t, s, Command{Kind: DeleteTopic, ID: id(2)})
 	before := s.Image()
 	for name, c := range map[string]struct {
 		command Command
 		want    error
 	}{
-		"a name that is taken":  {create(3, "a"), ErrTopicExists},
+		"a name that is taken":  {create(4, "a"), ErrTopicExists},
 		"an id that is taken":   {create(1, "c"), ErrTopicExists},
 		"an id of a dead topic": {create(2, "c"), ErrTopicExists},
 		"an id of zeros":        {Command{Kind: CreateTopic, Name: "c", Partitions: 1}, ErrInvalidTopic},
 		"alter of nothing":      {Command{Kind: AlterTopic, ID: id(9), Changes: []Change{{KeyDurability, Unset, 0}}}, ErrUnknownTopic},
+		"more of nothing":       {Command{Kind: AddPartitions, ID: id(9), Partitions: 2}, ErrUnknownTopic},
+		"more of the dead":      {Command{Kind: AddPartitions, ID: id(2), Partitions: 9}, ErrUnknownTopic},
+		"no more partitions":    {Command{Kind: AddPartitions, ID: id(3), Partitions: 3}, ErrInvalidPartitions},
+		"fewer partitions":      {Command{Kind: AddPartitions, ID: id(3), Partitions: 2}, ErrInvalidPartitions},
 		"producers again":       {Command{Kind: AllocateProducers, First: 3, Count: 1}, ErrProducers},
 		"delete of nothing":     {Command{Kind: DeleteTopic, ID: id(9)}, ErrUnknownTopic},
 		"delete of the dead":    {Command{Kind: DeleteTopic, ID: id(2)}, ErrUnknownTopic},
@@ -80,9 +89,10 @@ func TestACommandThatContradictsTheStateChangesNothing(t *testing.T) {
 		command Command
 		want    error
 	}{
-		"a name":        {Command{Kind: CreateTopic, ID: id(3), Name: "a b", Partitions: 1}, ErrInvalidTopic},
-		"partitions":    {Command{Kind: CreateTopic, ID: id(3), Name: "c"}, ErrInvalidPartitions},
-		"empty changes": {Command{Kind: AlterTopic, ID: id(1)}, ErrInvalidConfig},
+		"a name":          {Command{Kind: CreateTopic, ID: id(4), Name: "a b", Partitions: 1}, ErrInvalidTopic},
+		"partitions":      {Command{Kind: CreateTopic, ID: id(4), Name: "c"}, ErrInvalidPartitions},
+		"more partitions": {Command{Kind: AddPartitions, ID: id(1), Partitions: MaxPartitions + 1}, ErrInvalidPartitions},
+		"empty changes":   {Command{Kind: AlterTopic, ID: id(1)}, ErrInvalidConfig},
 	} {
 		if err := s.Check(&c.command); !errors.Is(err, c.want) {
 			t.Errorf("%s: checked as %v, want %v", name, err, c.want)
@@ -171,6 +181,12 @@ func (m *model) apply(c Command, version int64) bool {
 		}
 		t.Config, t.Version = t.Config.with(c.Changes), version
 		m.topics[t.Name] = t
+	case AddPartitions:
+		if !known || c.Partitions <= t.Partitions {
+			return false
+		}
+		t.Partitions, t.Version = c.Partitions, version
+		m.topics[t.Name] = t
 	case DeleteTopic:
 		if !known {
 			return false
@@ -211,7 +227,7 @@ func (m *model) compare(t *rapid.T, s *State) {
 
 func drawCommand(t *rapid.T) Command {
 	c := Command{
-		Kind: Kind(rapid.IntRange(int(CreateTopic), int(DeleteTopic)).Draw(t, "kind")),
+		Kind: Kind(rapid.IntRange(int(CreateTopic), int(AddPartitions)).Draw(t, "kind")),
 		ID:   id(rapid.ByteRange(1, 12).Draw(t, "id")),
 	}
 	keys := rapid.SliceOfNDistinct(rapid.Uint16Range(1, uint16(lastKey)), 1, int(lastKey), rapid.ID[uint16]).Draw(t, "keys")
@@ -229,6 +245,8 @@ func drawCommand(t *rapid.T) Command {
 		if rapid.Bool().Draw(t, "unset") {
 			c.Changes[0].Action, c.Changes[0].Value = Unset, 0
 		}
+	case AddPartitions:
+		c.Changes, c.Partitions = nil, rapid.Uint32Range(2, 12).Draw(t, "partitions")
 	case DeleteTopic:
 		c.Changes = nil
 	}
