@@ -24,6 +24,10 @@ const (
 	DescribeTopic
 	// NewProducer gives out a producer id that nobody else has or ever had.
 	NewProducer
+	// AddPartitions has topic Name have Partitions partitions, which must not be
+	// fewer than it has. It is answered when that is durable and every shard can see
+	// it. What is there stays where it is; keys may belong elsewhere from then on.
+	AddPartitions
 )
 
 // Admin is a request about one topic, or for a producer id. The caller owns it; it belongs to the
@@ -33,7 +37,8 @@ type Admin struct {
 
 	Kind AdminKind
 	Name string
-	// Partitions of a topic to create; 0 takes [Options.Partitions].
+	// Partitions of a topic to create, 0 takes [Options.Partitions]; or how many it is to
+	// have with AddPartitions.
 	Partitions uint32
 	// Settings of a topic to create or alter. An empty value in an alter takes
 	// the topic's own value away.

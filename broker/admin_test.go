@@ -52,6 +52,7 @@ func TestWhatIsWrongWithAChangeIsSaid(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
 		r := newRig(t, rigOptions{shards: shards, broker: Options{MaxTopicPartitions: 8, MaxPartitions: 12}})
 		r.create("taken", 5)
+		r.create("beside", 1)
 		version := r.node.Image().Version()
 		set := func(k, v string) []catalog.Setting { return []catalog.Setting{{Key: k, Value: v}} }
 		for _, c := range []struct {
@@ -63,13 +64,19 @@ func TestWhatIsWrongWithAChangeIsSaid(t *testing.T) {
 			{Admin{Kind: CreateTopic, Name: "a/b"}, InvalidTopic, "0x2f"},
 			{Admin{Kind: CreateTopic, Name: "__catalog"}, InvalidTopic, "broker's own"},
 			{Admin{Kind: CreateTopic, Name: "t", Partitions: 9}, InvalidPartitions, "1 to 8"},
-			{Admin{Kind: CreateTopic, Name: "t", Partitions: 8}, InvalidPartitions, "limit is 12"},
+			{Admin{Kind: CreateTopic, Name: "t", Partitions: 7}, InvalidPartitions, "limit is 12"},
 			{Admin{Kind: CreateTopic, Name: "t", Settings: set("colour", "red")}, InvalidConfig, "colour"},
 			{Admin{Kind: CreateTopic, Name: "t", Settings: set("max.message.bytes", "1MiB")}, InvalidConfig, "64KiB"},
 			{Admin{Kind: CreateTopic, Name: "t", Settings: set("durability", "")}, InvalidConfig, "durability"},
 			{Admin{Kind: AlterTopic, Name: "t"}, UnknownTopic, `"t"`},
 			{Admin{Kind: AlterTopic, Name: "taken", Settings: set("segment.bytes", "1")}, InvalidConfig, "16KiB"},
 			{Admin{Kind: DeleteTopic, Name: "t"}, UnknownTopic, `"t"`},
+			{Admin{Kind: AddPartitions, Name: "t", Partitions: 2}, UnknownTopic, `"t"`},
+			{Admin{Kind: AddPartitions, Name: "__catalog", Partitions: 2}, UnknownTopic, "__catalog"},
+			{Admin{Kind: AddPartitions, Name: "taken", Partitions: 4}, InvalidPartitions, "can only be more"},
+			{Admin{Kind: AddPartitions, Name: "taken"}, InvalidPartitions, "1 to 8"},
+			{Admin{Kind: AddPartitions, Name: "taken", Partitions: 9}, InvalidPartitions, "1 to 8"},
+			{Admin{Kind: AddPartitions, Name: "beside", Partitions: 8}, InvalidPartitions, "limit is 12"},
 			{Admin{Kind: DescribeTopic, Name: "t"}, UnknownTopic, "no topic"},
 		} {
 			a := r.admin(shards-1, &c.a)
@@ -80,8 +87,57 @@ func TestWhatIsWrongWithAChangeIsSaid(t *testing.T) {
 		if a := r.admin(0, &Admin{Kind: AlterTopic, Name: "taken"}); a.Code != OK || a.Topic == nil {
 			t.Errorf("an alter of nothing: %v %q", a.Code, a.Message)
 		}
+		if a := r.admin(0, &Admin{Kind: AddPartitions, Name: "taken", Partitions: 5}); a.Code != OK || a.Topic == nil {
+			t.Errorf("as many partitions as there are: %v %q", a.Code, a.Message)
+		}
 		if v := r.node.Image().Version(); v != version {
 			t.Errorf("refused changes made version %d of %d", v, version)
+		}
+		r.mustBeHome()
+	})
+}
+
+// A topic that grows has its new partitions everywhere, and loses nothing of the old ones;
+// so it is after a start, which reads the command and then the snapshot.
+func TestATopicGetsMorePartitions(t *testing.T) {
+	each(t, func(t *testing.T, shards int) {
+		r := newRig(t, rigOptions{shards: shards})
+		topic := r.create("t", 2)
+		s := r.mustProduce(0, topic.ID, 1, testBatch(t, 3, 50))
+		if p := r.produce(0, topic.ID, 2, testBatch(t, 1, 50)); p.Code != UnknownPartition {
+			t.Errorf("a partition that is not there yet: %v", p.Code)
+		}
+		grown := r.admin(shards-1, &Admin{Kind: AddPartitions, Name: "t", Partitions: 40})
+		if grown.Code != OK || grown.Topic == nil || grown.Topic.Partitions != 40 || grown.Topic.ID != topic.ID {
+			t.Fatalf("%v %q: %+v", grown.Code, grown.Message, grown.Topic)
+		}
+		for _, b := range r.shards {
+			if b.Image().ByName("t") != grown.Topic {
+				t.Errorf("shard %d does not see it", b.id)
+			}
+		}
+		for p := int32(2); p < 40; p++ {
+			if s := r.mustProduce(int(p)%shards, topic.ID, p, testBatch(t, 1, 50)); s.Base != 0 {
+				t.Errorf("partition %d begins at %d", p, s.Base)
+			}
+		}
+		if again := r.mustProduce(0, topic.ID, 1, testBatch(t, 1, 50)); again.Base != s.Base+3 {
+			t.Errorf("partition 1 goes on at %d", again.Base)
+		}
+		for range 2 {
+			r.restart(sim.KeepNone)
+			if now := r.node.Image().ByName("t"); now == nil || now.Partitions != 40 || now.ID != topic.ID {
+				t.Fatalf("after a start: %+v", now)
+			}
+			for p := int32(1); p < 40; p++ {
+				want := int64(1)
+				if p == 1 {
+					want = 4
+				}
+				if l := r.list(0, topic.ID, p, TimeEnd); l.Code != OK || l.Offset != want {
+					t.Errorf("partition %d ends at %d, want %d: %v", p, l.Offset, want, l.Code)
+				}
+			}
 		}
 		r.mustBeHome()
 	})

@@ -117,13 +117,13 @@ func (k *keeper) begin(r *Admin) {
 		k.answer()
 		return
 	}
-	if (r.Kind == CreateTopic || r.Kind == NewProducer) && k.b.store.DiskFull() {
+	if (r.Kind == CreateTopic || r.Kind == AddPartitions || r.Kind == NewProducer) && k.b.store.DiskFull() {
 		r.refuse(Busy, helpDiskFull)
 		k.answer()
 		return
 	}
 	c, err := k.commandOf(r)
-	if err == nil && c.Kind == catalog.AlterTopic && len(c.Changes) == 0 {
+	if err == nil && changesNothing(&c, r.Topic) {
 		k.answer()
 		return
 	}
@@ -160,12 +160,19 @@ func (k *keeper) commandOf(r *Admin) (catalog.Command, error) {
 	if r.Kind == DeleteTopic {
 		return catalog.Command{Kind: catalog.DeleteTopic, ID: t.ID}, nil
 	}
+	if r.Kind == AddPartitions {
+		c := catalog.Command{Kind: catalog.AddPartitions, ID: t.ID, Partitions: r.Partitions}
+		if err := catalog.CheckPartitions(r.Partitions, limits.Partitions); err != nil {
+			return c, err
+		}
+		return c, k.checkTotal(int(r.Partitions) - int(t.Partitions))
+	}
 	changes, err := catalog.ParseSettings(r.Settings, catalog.Unset, limits)
 	return catalog.Command{Kind: catalog.AlterTopic, ID: t.ID, Changes: changes}, err
 }
 
 func (k *keeper) createCommand(r *Admin, limits catalog.Limits) (catalog.Command, error) {
-	o, m := &k.b.node.opts, k.state.Image()
+	o := &k.b.node.opts
 	n := r.Partitions
 	if n == 0 {
 		n = o.Partitions
@@ -181,8 +188,8 @@ func (k *keeper) createCommand(r *Admin, limits catalog.Limits) (catalog.Command
 	if err := catalog.CheckPartitions(n, limits.Partitions); err != nil {
 		return c, err
 	}
-	if all := m.Partitions() + int(n); all > o.MaxPartitions {
-		return c, fmt.Errorf("%w: with %d more all topics would have %d, the limit is %d", catalog.ErrInvalidPartitions, n, all, o.MaxPartitions)
+	if err := k.checkTotal(int(n)); err != nil {
+		return c, err
 	}
 	var err error
 	if c.Changes, err = catalog.ParseSettings(r.Settings, catalog.Set, limits); err != nil {
@@ -193,6 +200,19 @@ func (k *keeper) createCommand(r *Admin, limits catalog.Limits) (catalog.Command
 		binary.BigEndian.PutUint64(c.ID[8:], k.b.drv.Rand())
 	}
 	return c, nil
+}
+
+// checkTotal reports whether there may be n more partitions.
+func (k *keeper) checkTotal(n int) error {
+	if all, most := k.state.Image().Partitions()+n, k.b.node.opts.MaxPartitions; n > 0 && all > most {
+		return fmt.Errorf("%w: with %d more all topics would have %d, the limit is %d", catalog.ErrInvalidPartitions, n, all, most)
+	}
+	return nil
+}
+
+// changesNothing reports whether a topic is as the command wants it already.
+func changesNothing(c *catalog.Command, t *catalog.Topic) bool {
+	return c.Kind == catalog.AlterTopic && len(c.Changes) == 0 || c.Kind == catalog.AddPartitions && c.Partitions == t.Partitions
 }
 
 // append appends the command to the catalog's log.
@@ -231,7 +251,7 @@ func (k *keeper) Produced(p *Produce) {
 		k.producers.give(r)
 		k.answer()
 		k.next()
-	case catalog.CreateTopic:
+	case catalog.CreateTopic, catalog.AddPartitions:
 		r.Topic = k.state.Image().ByID(k.command.ID)
 		k.answer()
 		k.next()

@@ -89,11 +89,13 @@ func (m *mix) settle() {
 
 func (m *mix) admin() {
 	at := m.rng.IntN(len(m.r.shards))
-	a := &Admin{Kind: AdminKind(1 + m.rng.IntN(4)), Name: fmt.Sprint("t", m.rng.IntN(4))}
+	a := &Admin{Kind: []AdminKind{CreateTopic, AlterTopic, DeleteTopic, DescribeTopic, AddPartitions}[m.rng.IntN(5)], Name: fmt.Sprint("t", m.rng.IntN(4))}
 	switch a.Kind {
 	case CreateTopic:
 		a.Partitions = 1 + m.rng.Uint32N(6)
 		a.Settings = []catalog.Setting{class([]string{"memory", "written", "flushed"}[m.rng.IntN(3)])}
+	case AddPartitions:
+		a.Partitions = 1 + m.rng.Uint32N(9)
 	case AlterTopic:
 		a.Settings = []catalog.Setting{class("flushed"), {Key: "max.message.bytes", Value: fmt.Sprint(8000 + m.rng.IntN(9000))}}
 	}

@@ -45,6 +45,8 @@ func (a *admin) act(now int64) {
 		a.trim(list[a.r.rng.IntN(len(list))])
 	case n == 5 && a.r.rng.IntN(2) == 0:
 		a.compact(list[a.r.rng.IntN(len(list))])
+	case n == 5 && a.r.rng.IntN(2) == 0:
+		a.grow(list[a.r.rng.IntN(len(list))])
 	case n < 7:
 		a.bounds(list[a.r.rng.IntN(len(list))])
 	default:
@@ -167,6 +169,33 @@ func (a *admin) set(tp *topic, c wire.Config, told func(done bool), lost func())
 		}, lost)
 }
 
+// mostPartitions is how many partitions a topic may come to have.
+const mostPartitions = 6
+
+// grow has a topic have more partitions, or as many as it has.
+func (a *admin) grow(tp *topic) {
+	r := a.r
+	n := min(len(tp.parts)+r.rng.IntN(3), mostPartitions)
+	tp.most = max(tp.most, n)
+	req := wire.TopicGrowRequest{Name: tp.name, Partitions: uint32(n)}
+	a.ask(func(dst []byte, corr uint32) []byte { return wire.AppendTopicGrowRequest(dst, corr, req) },
+		func(_ wire.Header, body []byte) {
+			res, err := wire.DecodeTopicResult(body)
+			switch {
+			case err != nil:
+				r.failf("grow %s: %v", tp.name, err)
+			case res.Code == wire.CodeInvalidPartitions && tp.most > n: // it has grown by more than was known
+			case res.Code != wire.CodeNone:
+				r.refused(res.Code, res.Message)
+			default:
+				if n > len(tp.parts) {
+					r.cover(sawGrow)
+				}
+				r.grows(tp, n)
+			}
+		}, nil)
+}
+
 func (a *admin) delete(tp *topic) {
 	r := a.r
 	tp.going = true
@@ -231,9 +260,12 @@ func (a *admin) describe(tp *topic) {
 
 // described holds what the broker tells of a topic against what is known.
 func (r *run) described(tp *topic, d *wire.TopicDescribeResponse, least []int64) {
-	if d.ID != tp.id || len(d.Partitions) != len(tp.parts) {
-		r.failf("topic %s has id %v and %d partitions, expected %v and %d", tp.name, d.ID, len(d.Partitions), tp.id, len(tp.parts))
+	if known := len(tp.parts); d.ID != tp.id || len(d.Partitions) < known || len(d.Partitions) > tp.most {
+		r.failf("topic %s has id %v and %d partitions, expected %v and %d to %d", tp.name, d.ID, len(d.Partitions), tp.id, known, tp.most)
+		return
 	}
+	r.grows(tp, len(d.Partitions))
+	least = append(least, make([]int64, len(tp.parts)-len(least))...)
 	if tp.altered == certain && d.Class != wire.Class(tp.class) {
 		r.failf("topic %s has class %v, expected %v", tp.name, d.Class, tp.class)
 	}

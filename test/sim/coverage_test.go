@@ -39,6 +39,7 @@ const (
 	sawMark            state = "proof of the newest round after silence"
 	sawCreate          state = "topic created"
 	sawDelete          state = "topic deleted"
+	sawGrow            state = "topic got more partitions"
 	sawStronger        state = "class made stronger"
 	sawWeaker          state = "class made weaker"
 	sawBrokenLink      state = "connection broken by the client"
@@ -86,7 +87,7 @@ const (
 var states = []state{
 	sawKill, sawCut, sawStop, sawStopFull, sawCutAfterStop, sawKillThenCut, sawStartCut, sawMoreShards, sawFewerShards,
 	sawTorn, sawReplay, sawSkipped, sawGap, sawWrap, sawRingFull, sawMemoryFull, sawSlowed, sawCheckpoint, sawTail,
-	sawSeal, sawColdRead, sawScrub, sawRepeated, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawStronger, sawWeaker,
+	sawSeal, sawColdRead, sawScrub, sawRepeated, sawWriteFlush, sawDSYNC, sawMark, sawCreate, sawDelete, sawGrow, sawStronger, sawWeaker,
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
 	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawCommit, sawBackwards, sawRaised, sawClockJump,
 	sawClockBack, sawClockAhead, sawAged, sawAgedAfterJump, sawOutgrown, sawTrim, sawShorterLife, sawExpired, sawBelowStart, sawTrimmedRead, sawReadOnly, sawCompacted,

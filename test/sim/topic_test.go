@@ -27,6 +27,7 @@ type topic struct {
 	gone     bool // deletion was acknowledged
 	going    bool // deletion was asked for: nothing more is expected of it
 	parts    []*part
+	most     int // partitions that it may have, because more were asked for
 }
 
 // part is a partition with its history and the consumer that follows it.
@@ -47,16 +48,22 @@ func (p *part) String() string { return fmt.Sprintf("%s/%d", p.topic.name, p.n) 
 // newTopic notes a topic that the broker has created.
 func (r *run) newTopic(name string, id wire.TopicID, class history.Class, partitions int, keeps keeping, compacts compacting) *topic {
 	tp := &topic{name: name, id: id, class: class, keeps: keeps, compacts: compacts}
-	for n := range partitions {
-		r.streams++
-		p := &part{topic: tp, n: int32(n), stream: r.streams, p: history.New(r.streams, class)}
-		p.tail = p.p.Tail(0)
-		keeps.tell(p.p)
-		compacts.tell(p.p)
-		tp.parts = append(tp.parts, p)
-	}
+	r.grows(tp, partitions)
 	r.topics = append(r.topics, tp)
 	return tp
+}
+
+// grows notes that a topic has so many partitions.
+func (r *run) grows(tp *topic, partitions int) {
+	tp.most = max(tp.most, partitions)
+	for n := len(tp.parts); n < partitions; n++ {
+		r.streams++
+		p := &part{topic: tp, n: int32(n), stream: r.streams, p: history.New(r.streams, tp.class)}
+		p.tail = p.p.Tail(0)
+		tp.keeps.tell(p.p)
+		tp.compacts.tell(p.p)
+		tp.parts = append(tp.parts, p)
+	}
 }
 
 // alive are the topics of which everything is expected.
