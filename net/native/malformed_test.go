@@ -31,6 +31,7 @@ func TestAFrameThatCannotBeTakenIsAnsweredAndTheConnectionStays(t *testing.T) {
 		wire.OpTopicTrim:     wire.AppendTopicTrimRequest(nil, 0, wire.TopicTrimRequest{Topic: id}),
 		wire.OpTopicCreate:   wire.AppendTopicCreateRequest(nil, 0, wire.TopicCreateRequest{Name: "u"}),
 		wire.OpTopicAlter:    wire.AppendTopicAlterRequest(nil, 0, wire.TopicAlterRequest{Name: "u"}),
+		wire.OpTopicGrow:     wire.AppendTopicGrowRequest(nil, 0, wire.TopicGrowRequest{Name: "u", Partitions: 2}),
 		wire.OpTopicDelete:   wire.AppendTopicDeleteRequest(nil, 0, wire.TopicDeleteRequest{Name: "u"}),
 		wire.OpTopicDescribe: wire.AppendTopicDescribeRequest(nil, 0, wire.TopicDescribeRequest{Name: "u"}),
 

@@ -18,7 +18,7 @@ type topicRequest struct {
 // estimated.
 const describedEstimate = 48
 
-// topic takes a request to create, alter, delete or describe a topic, or for a producer id.
+// topic takes a request to create, alter, grow, delete or describe a topic, or for a producer id.
 func (p *peer) topic(h wire.Header, body []byte) {
 	q := &topicRequest{peer: p, h: h}
 	q.b.Owner = q
@@ -48,6 +48,10 @@ func (q *topicRequest) decode(body []byte) error {
 	case wire.OpTopicAlter:
 		r, err := wire.DecodeTopicAlterRequest(body)
 		q.b.Kind, q.b.Name, q.b.Settings = broker.AlterTopic, r.Name, settings(r.Configs)
+		return err
+	case wire.OpTopicGrow:
+		r, err := wire.DecodeTopicGrowRequest(body)
+		q.b.Kind, q.b.Name, q.b.Partitions = broker.AddPartitions, r.Name, r.Partitions
 		return err
 	case wire.OpTopicDelete:
 		r, err := wire.DecodeTopicDeleteRequest(body)

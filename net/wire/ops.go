@@ -30,6 +30,7 @@ const (
 	OpGroupList      Op = 20
 	OpTopicTrim      Op = 21
 	OpLag            Op = 22
+	OpTopicGrow      Op = 23
 	OpProducerInit   Op = 32
 )
 
@@ -63,6 +64,7 @@ var opTable = [...]opInfo{
 	OpGroupList:      {"group-list", 1, 1},
 	OpTopicTrim:      {"topic-trim", 1, 1},
 	OpLag:            {"lag", 1, 1},
+	OpTopicGrow:      {"topic-grow", 1, 1},
 	OpProducerInit:   {"producer-init", 1, 1},
 }
 

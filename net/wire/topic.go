@@ -50,10 +50,17 @@ type TopicAlterRequest struct {
 	Configs []Config
 }
 
+// TopicGrowRequest has a topic have Partitions partitions, which are not fewer than it
+// has.
+type TopicGrowRequest struct {
+	Name       string
+	Partitions uint32
+}
+
 // TopicDeleteRequest deletes a topic and its records.
 type TopicDeleteRequest struct{ Name string }
 
-// TopicResult answers alter and delete.
+// TopicResult answers alter, grow and delete.
 type TopicResult struct {
 	Code    Code
 	Message string
@@ -173,6 +180,22 @@ func DecodeTopicAlterRequest(body []byte) (TopicAlterRequest, error) {
 	return r, c.end()
 }
 
+// AppendTopicGrowRequest appends the whole frame.
+func AppendTopicGrowRequest(dst []byte, corr uint32, r TopicGrowRequest) []byte {
+	start := len(dst)
+	dst = appendHeader(dst, OpTopicGrow, 0, corr, 0)
+	dst = appendString(dst, r.Name)
+	dst = binary.BigEndian.AppendUint32(dst, r.Partitions)
+	return endFrame(dst, start)
+}
+
+// DecodeTopicGrowRequest decodes a body. The error is [ErrMalformed].
+func DecodeTopicGrowRequest(body []byte) (TopicGrowRequest, error) {
+	c := cursor{msg: "topic grow request", body: body}
+	r := TopicGrowRequest{Name: c.string(), Partitions: c.u32()}
+	return r, c.end()
+}
+
 // AppendTopicDeleteRequest appends the whole frame.
 func AppendTopicDeleteRequest(dst []byte, corr uint32, r TopicDeleteRequest) []byte {
 	return appendNameRequest(dst, OpTopicDelete, corr, r.Name)
@@ -185,7 +208,7 @@ func DecodeTopicDeleteRequest(body []byte) (TopicDeleteRequest, error) {
 	return r, c.end()
 }
 
-// AppendTopicResult appends the whole frame; op is [OpTopicAlter] or
+// AppendTopicResult appends the whole frame; op is [OpTopicAlter], [OpTopicGrow] or
 // [OpTopicDelete].
 func AppendTopicResult(dst []byte, op Op, corr uint32, r TopicResult) []byte {
 	start := len(dst)
