@@ -297,7 +297,7 @@ func TestPartitionsFollowTheirShards(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, ln := range p.lanes {
+		for _, ln := range p.lanes() {
 			if l, _ := ln.Route(); l != c.control {
 				return false
 			}
@@ -357,7 +357,7 @@ func TestAPartitionMovesOnlyWhenNothingIsInFlight(t *testing.T) {
 	if got := b.values("alerts", 0); !slices.Equal(got, numbered(0, 11)) {
 		t.Fatalf("%q", got)
 	}
-	if now, next := p.lanes[0].Route(); now == c.control || next != nil {
+	if now, next := p.lanes()[0].Route(); now == c.control || next != nil {
 		t.Fatal("the partition has not moved")
 	}
 }

@@ -29,7 +29,7 @@ type Consumer struct {
 
 	mu     sync.Mutex
 	topics map[string]*topic
-	feeds  []*feed // fixed without a group, as the others
+	feeds  []*feed // more may come; a slice that was taken stays as it is
 	index  map[partitionKey]*feed
 	tries  map[partitionKey]*attempts.History // also of partitions that have gone
 	failed error                              // the membership is over
@@ -385,11 +385,24 @@ func (co *Consumer) Seek(ctx context.Context, ps ...Position) error {
 	return nil
 }
 
-// moved takes a topic's new owners. With another id it is another topic of the same
-// name, in which the offsets so far mean nothing: the partition stops.
+// moved takes a topic's new owners, and partitions that have come. With another id it is
+// another topic of the same name, in which the offsets so far mean nothing: the partition
+// stops.
 func (co *Consumer) moved(t *topic) {
+	if co.follow(t) {
+		co.fetchAll()
+	}
+}
+
+// follow reports whether there are partitions to be read that were not there before.
+func (co *Consumer) follow(t *topic) bool {
 	co.mu.Lock()
 	defer co.mu.Unlock()
+	old, grouped := co.topics[t.name], co.cfg.group.name != ""
+	if old != nil && (old.id == t.id || !grouped) {
+		t = t.after(old)
+		co.topics[t.name] = t
+	}
 	for _, f := range co.feeds {
 		if f.name != t.name || int(f.partition) >= len(t.shards) {
 			continue
@@ -400,6 +413,21 @@ func (co *Consumer) moved(t *topic) {
 			f.strand()
 		}
 	}
+	if grouped || old == nil || old.id != t.id || !slices.Contains(co.cfg.topics, t.name) {
+		return false
+	}
+	feeds := slices.Clip(co.feeds)
+	for i := range t.shards {
+		key := partitionKey{t.name, int32(i)}
+		if co.index[key] == nil {
+			f := &feed{co: co, name: t.name, partition: key.partition, topic: t, tries: co.history(key)} // from its start
+			co.index[key] = f
+			feeds = append(feeds, f)
+		}
+	}
+	more := len(feeds) > len(co.feeds)
+	co.feeds = feeds
+	return more
 }
 
 // Close ends the consumer. Batches that were returned stay valid. A consumer of a group

@@ -98,7 +98,8 @@ func (c *consumerConfig) policy() pull.Policy {
 	return pull.Policy{Near: near, Far: far, Least: c.minBytes, Budget: c.prefetch}
 }
 
-// Topics has the consumer read all partitions of these topics.
+// Topics has the consumer read all partitions of these topics. Partitions that come later
+// it finds at the latest a minute after that, and reads them from their start.
 func Topics(names ...string) ConsumerOption {
 	return func(c *consumerConfig) { c.topics = append(c.topics, names...) }
 }

@@ -575,6 +575,21 @@ func (b *fakeBroker) admin(h wire.Header, body []byte) []byte {
 			res.Code = wire.CodeUnknownTopic
 		}
 		return wire.AppendTopicResult(nil, h.Op, h.Correlation, res)
+	case wire.OpTopicGrow:
+		r := must(wire.DecodeTopicGrowRequest(body))
+		res := wire.TopicResult{}
+		switch t := b.topics[r.Name]; {
+		case t == nil:
+			res.Code = wire.CodeUnknownTopic
+		case int(r.Partitions) < len(t.parts):
+			res.Code, res.Message = wire.CodeInvalidPartitions, "there can only be more"
+		default:
+			for i := uint32(len(t.parts)); i < r.Partitions; i++ {
+				t.parts = append(t.parts, &fakePart{shard: uint16(i % b.shards)})
+			}
+			b.groupState().state.TopicsChanged()
+		}
+		return wire.AppendTopicResult(nil, h.Op, h.Correlation, res)
 	case wire.OpTopicDelete:
 		r := must(wire.DecodeTopicDeleteRequest(body))
 		res := wire.TopicResult{}

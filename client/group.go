@@ -153,9 +153,11 @@ func (r *groupReader) Adopt(ctx context.Context, parts []*member.Part) error {
 	for _, p := range parts {
 		key := partitionKey{p.Topic, p.Ref.Partition}
 		f := &feed{co: co, name: p.Topic, partition: p.Ref.Partition, topic: co.topics[p.Topic], part: p, tries: co.history(key)}
-		start[f] = co.cfg.from
-		if p.Start >= 0 {
+		switch start[f] = co.cfg.from; {
+		case p.Start >= 0:
 			start[f] = Offset(p.Start)
+		case int(f.partition) >= f.topic.first:
+			start[f] = Start()
 		}
 		feeds = append(feeds, f)
 	}
@@ -177,14 +179,18 @@ func (r *groupReader) Adopt(ctx context.Context, parts []*member.Part) error {
 func (co *Consumer) nameParts(ctx context.Context, parts []*member.Part) error {
 	for again := false; ; again = true {
 		co.mu.Lock()
-		names := make(map[wire.TopicID]string, len(co.topics))
-		for name, t := range co.topics {
-			names[t.id] = name
+		known := make(map[wire.TopicID]*topic, len(co.topics))
+		for _, t := range co.topics {
+			known[t.id] = t
 		}
 		co.mu.Unlock()
 		missing := slices.ContainsFunc(parts, func(p *member.Part) bool {
-			p.Topic = names[p.Ref.Topic]
-			return p.Topic == ""
+			t := known[p.Ref.Topic]
+			if t == nil || int(p.Ref.Partition) >= len(t.shards) { // more have come
+				return true
+			}
+			p.Topic = t.name
+			return false
 		})
 		switch {
 		case !missing:
@@ -198,9 +204,10 @@ func (co *Consumer) nameParts(ctx context.Context, parts []*member.Part) error {
 		}
 		co.mu.Lock()
 		for i := range found {
-			if found[i].Code == wire.CodeNone && len(found[i].PartitionShards) > 0 {
+			is := func(p *member.Part) bool { return p.Ref.Topic == found[i].ID }
+			if found[i].Code == wire.CodeNone && slices.ContainsFunc(parts, is) {
 				t := topicOf(&found[i])
-				co.topics[t.name] = &t
+				co.topics[t.name] = t.after(known[t.id])
 			}
 		}
 		co.mu.Unlock()

@@ -16,7 +16,7 @@ type laneHost Producer
 // one is complete.
 func (h *laneHost) Turn(partition int32) {
 	next := partition + 1
-	if int(next) == len(h.lanes) {
+	if int(next) >= len((*Producer)(h).lanes()) {
 		next = 0
 	}
 	h.sticky.CompareAndSwap(partition, next)

@@ -14,6 +14,7 @@ type topic struct {
 	id     wire.TopicID
 	class  Class
 	shards []uint16 // owner of each partition
+	first  int      // how many partitions there were when the topic was heard of
 }
 
 // metadata asks for topics by name, or for all of them.
@@ -51,7 +52,18 @@ func (c *Client) lookup(ctx context.Context, name string) (topic, error) {
 }
 
 func topicOf(t *wire.TopicMetadata) topic {
-	return topic{name: t.Name, id: t.ID, class: t.Class, shards: t.PartitionShards}
+	return topic{name: t.Name, id: t.ID, class: t.Class, shards: t.PartitionShards, first: len(t.PartitionShards)}
+}
+
+// after is t where old was known before. Partitions that have come since then are read from
+// their start: whoever wanted what is new wants all of it.
+func (t *topic) after(old *topic) *topic {
+	if old != nil && old.id == t.id {
+		again := *t
+		again.first = old.first
+		return &again
+	}
+	return t
 }
 
 // checkTopic refuses names that no topic can have.
@@ -68,7 +80,8 @@ func (c *Client) implied() (context.Context, context.CancelFunc) {
 }
 
 // refresh has the owners of partitions looked up again in the background: the
-// number of shards has changed, or a topic's id is not known any more.
+// number of shards has changed, or a topic's id is not known any more. It is done now and
+// then anyway, because a topic may have got more partitions.
 func (c *Client) refresh() {
 	select {
 	case c.refreshC <- struct{}{}:
@@ -81,9 +94,12 @@ func (c *Client) refreshLoop() {
 	defer close(c.refreshDone)
 	pause := time.NewTimer(0)
 	defer pause.Stop()
+	again := time.NewTicker(c.cfg.refreshEvery)
+	defer again.Stop()
 	for {
 		select {
 		case <-c.refreshC:
+		case <-again.C:
 		case <-c.ctx.Done():
 			return
 		}

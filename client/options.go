@@ -23,16 +23,18 @@ type config struct {
 	backoffMin       time.Duration
 	backoffMax       time.Duration
 	dial             Dialer
+	refreshEvery     time.Duration // look-ups of topics in use
 	log              *slog.Logger
 	hooks            Hooks
 }
 
 func newConfig(opts []Option) config {
 	c := config{
-		timeout:    10 * time.Second,
-		backoffMin: 10 * time.Millisecond,
-		backoffMax: 2 * time.Second,
-		log:        slog.New(slog.DiscardHandler),
+		timeout:      10 * time.Second,
+		backoffMin:   10 * time.Millisecond,
+		backoffMax:   2 * time.Second,
+		refreshEvery: time.Minute,
+		log:          slog.New(slog.DiscardHandler),
 	}
 	for _, o := range opts {
 		o(&c)

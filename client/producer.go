@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,9 +21,9 @@ type Producer struct {
 	c      *Client
 	cfg    producerConfig
 	topic  topic
-	lanes  []*lane.Lane
 	shared lane.Shared
-	sticky atomic.Int32 // lane of records without a key
+	ways   atomic.Pointer[[]*lane.Lane] // to the partitions; more may come
+	sticky atomic.Int32                 // lane of records without a key
 	closed atomic.Bool
 	done   chan struct{} // closed with it
 
@@ -54,10 +55,7 @@ func (c *Client) Producer(topicName string, opts ...ProducerOption) (*Producer, 
 	if err := p.share(ctx); err != nil {
 		return nil, err
 	}
-	p.lanes = make([]*lane.Lane, len(t.shards))
-	for i, shard := range t.shards {
-		p.lanes[i] = p.shared.New(t.id, int32(i), c.linkTo(shard))
-	}
+	p.grow(&t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -107,8 +105,26 @@ func (c *Client) newProducerID(ctx context.Context, topic string) (wire.Producer
 	return r, nil
 }
 
-// Partitions is the number of partitions of the topic.
-func (p *Producer) Partitions() int { return len(p.lanes) }
+// Partitions is the number of partitions of the topic, as far as the producer knows. It
+// grows when the topic has got more, at the latest a minute after that.
+func (p *Producer) Partitions() int { return len(p.lanes()) }
+
+// lanes are the ways to the partitions, by their numbers. The slice must not be changed.
+func (p *Producer) lanes() []*lane.Lane {
+	if l := p.ways.Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+// grow adds the lanes of partitions that have come. It is called by one goroutine at a time.
+func (p *Producer) grow(t *topic) {
+	lanes := slices.Clip(p.lanes())
+	for i := len(lanes); i < len(t.shards); i++ {
+		lanes = append(lanes, p.shared.New(t.id, int32(i), p.c.linkTo(t.shards[i])))
+	}
+	p.ways.Store(&lanes)
+}
 
 // Class is the durability class of the topic when the producer was opened.
 func (p *Producer) Class() Class { return p.topic.class }
@@ -207,7 +223,7 @@ func (p *Producer) hurry() {
 	if p.cfg.linger == 0 {
 		return
 	}
-	for _, ln := range p.lanes {
+	for _, ln := range p.lanes() {
 		if kick := ln.Send(); kick != nil {
 			kick.Kick()
 		}
@@ -228,16 +244,16 @@ func (p *Producer) appendError(ln *lane.Lane, err error) error {
 
 // laneOf is the lane that a record belongs to.
 func (p *Producer) laneOf(key []byte) (*lane.Lane, error) {
-	i := p.partitionOf(key)
-	if uint(i) >= uint(len(p.lanes)) {
-		return nil, fmt.Errorf("%w: the partitioner chose %d of %d", ErrUnknownPartition, i, len(p.lanes))
+	lanes := p.lanes()
+	i := p.partitionOf(key, int32(len(lanes)))
+	if uint(i) >= uint(len(lanes)) {
+		return nil, fmt.Errorf("%w: the partitioner chose %d of %d", ErrUnknownPartition, i, len(lanes))
 	}
-	return p.lanes[i], nil
+	return lanes[i], nil
 }
 
-// partitionOf chooses a lane.
-func (p *Producer) partitionOf(key []byte) int32 {
-	n := int32(len(p.lanes))
+// partitionOf chooses one of n lanes.
+func (p *Producer) partitionOf(key []byte, n int32) int32 {
 	switch {
 	case p.cfg.partition >= 0:
 		return p.cfg.partition
@@ -251,10 +267,13 @@ func (p *Producer) partitionOf(key []byte) int32 {
 
 // moved takes the new owners of the partitions.
 func (p *Producer) moved(t *topic) {
-	for i, ln := range p.lanes {
+	for i, ln := range p.lanes() {
 		if i < len(t.shards) {
 			ln.Moved(p.c.linkTo(t.shards[i]), t.id)
 		}
+	}
+	if len(t.shards) > len(p.lanes()) {
+		p.grow(t)
 	}
 }
 
@@ -263,7 +282,7 @@ func (p *Producer) moved(t *topic) {
 // since the last Flush.
 func (p *Producer) Flush(ctx context.Context) error {
 	var pending []*lane.Batch
-	for _, ln := range p.lanes {
+	for _, ln := range p.lanes() {
 		some, kick := ln.Push()
 		pending = append(pending, some...)
 		if kick != nil {
@@ -303,7 +322,7 @@ func (p *Producer) end(ctx context.Context) error {
 	p.shared.Close()
 	close(p.done)
 	err := p.Flush(ctx)
-	for _, ln := range p.lanes {
+	for _, ln := range p.lanes() {
 		ln.Abandon(ErrClosed)
 	}
 	p.c.mu.Lock()

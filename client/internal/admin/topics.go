@@ -90,6 +90,20 @@ func (g Admin) AlterTopic(ctx context.Context, name string, configs map[string]s
 	})
 }
 
+// AddPartitions has a topic have so many partitions, which are not fewer than it has, and
+// returns when they can be used. What is stored stays where it is. Records with a key that
+// are appended afterwards may go to another partition than those before: whoever needs a
+// key's records in order lets consumers come to the end first. Producers and consumers
+// that are open find the new partitions by themselves, within a minute.
+func (g Admin) AddPartitions(ctx context.Context, name string, partitions int) error {
+	if partitions < 1 || partitions > 1<<31-1 {
+		return g.invalid("%d partitions", partitions)
+	}
+	return g.changeTopic(ctx, wire.OpTopicGrow, name, func(dst []byte, corr uint32) []byte {
+		return wire.AppendTopicGrowRequest(dst, corr, wire.TopicGrowRequest{Name: name, Partitions: uint32(partitions)})
+	})
+}
+
 // DeleteTopic deletes a topic and its records.
 func (g Admin) DeleteTopic(ctx context.Context, name string) error {
 	return g.changeTopic(ctx, wire.OpTopicDelete, name, func(dst []byte, corr uint32) []byte {
