@@ -195,7 +195,7 @@ func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 		"produce t --partition -7":                  "mqd: --partition is -7, expected 0 or more, or -1 for none in particular",
 		"topic create t --config x":                 `mqd: --config "x": expected key=value, each key once`,
 		"topic create t --durability x":             `mqd: --durability is "x", expected flushed, written or memory`,
-		"topic alter t":                             "mqd: nothing to change; give --durability, --config or --unset",
+		"topic alter t":                             "mqd: nothing to change; give --partitions, --durability, --config or --unset",
 		"topic alter t --config a=1 --unset a":      "mqd: a is set and unset at once",
 		"topic list -o yaml":                        `mqd: invalid argument "yaml" for "-o, --output" flag: expected one of table, json, jsonl; see: mqd topic list --help`,
 		"produce t --compression rar":               `mqd: --compression is "rar", expected one of none, gzip, snappy, lz4, zstd`,

@@ -129,18 +129,26 @@ written or memory; see durability below.
 }
 
 func newTopicAlter(s *server) *cobra.Command {
+	var partitions int
 	var durability string
 	var pairs, unset []string
 	cmd := &cobra.Command{
 		Use:   "alter NAME",
-		Short: "Change settings of a topic",
+		Short: "Change settings of a topic, or give it more partitions",
 		Long: `Change settings of a topic. What is not named stays as it is. When the command
 returns the change is in force; a stronger durability class then holds for
 everything that the topic has acknowledged before as well.
 
+A topic can get more partitions, and never fewer. What is stored stays where it is.
+Messages with a key that come afterwards may go to another partition than those
+before: where the order of a key's messages matters, stop the producers and let the
+consumers come to the end first. Clients that are running find the new partitions
+within their time for that: a minute for mqd's own, often 5 for Kafka's.
+
 ` + topicSettingsHelp(),
 		Example: `  mqd topic alter ticks --durability flushed
-  mqd topic alter ticks --config segment.bytes=64MiB --unset flush.interval`,
+  mqd topic alter ticks --config segment.bytes=64MiB --unset flush.interval
+  mqd topic alter orders --partitions 8`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -164,18 +172,25 @@ everything that the topic has acknowledged before as well.
 				}
 				configs[key] = ""
 			}
-			if len(configs) == 0 {
-				return errors.New("nothing to change; give --durability, --config or --unset")
+			more := cmd.Flags().Changed("partitions")
+			if len(configs) == 0 && !more {
+				return errors.New("nothing to change; give --partitions, --durability, --config or --unset")
 			}
-			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				if err := c.Admin().AlterTopic(ctx, args[0], configs); err != nil {
-					return err
+			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
+				if len(configs) > 0 {
+					err = c.Admin().AlterTopic(ctx, args[0], configs)
 				}
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "altered topic %s\n", args[0])
+				if more && err == nil {
+					err = c.Admin().AddPartitions(ctx, args[0], partitions)
+				}
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "altered topic %s\n", args[0])
+				}
 				return err
 			})
 		},
 	}
+	cmd.Flags().IntVarP(&partitions, "partitions", "p", 0, "`number` of partitions that the topic is to have, not fewer than it has")
 	cmd.Flags().StringVar(&durability, "durability", "", "durability `class`: flushed, written or memory")
 	cmd.Flags().StringArrayVar(&pairs, "config", nil, "setting of the topic, `key=value`; may be repeated")
 	cmd.Flags().StringArrayVar(&unset, "unset", nil, "setting, by its `key`, that goes back to its default; may be repeated")

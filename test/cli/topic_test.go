@@ -38,6 +38,11 @@ func TestTopicsLiveFromCreateToDelete(t *testing.T) {
 		t.Errorf("flush.interval is still set: %s", about)
 	}
 
+	wants(t, b.must("", "topic", "alter", "ticks", "-p", "5", "--config", "segment.bytes=3MiB"), "altered topic ticks")
+	wants(t, b.fails("", "topic", "alter", "ticks", "--partitions", "4"), "can only be more")
+	about = columns.ReplaceAllString(b.must("", "topic", "describe", "ticks"), " ")
+	wants(t, about, "segment.bytes 3MiB")
+
 	b.must("", "topic", "delete", "orders")
 	b.stop()
 	b = serve(t, dir)
@@ -48,7 +53,7 @@ func TestTopicsLiveFromCreateToDelete(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.must("", "topic", "list", "-o", "json")), &topics); err != nil {
 		t.Fatal(err)
 	}
-	if len(topics) != 1 || topics[0].Name != "ticks" || topics[0].Class != "flushed" || topics[0].Partitions != 2 || len(topics[0].ID) != 32 {
+	if len(topics) != 1 || topics[0].Name != "ticks" || topics[0].Class != "flushed" || topics[0].Partitions != 5 || len(topics[0].ID) != 32 {
 		t.Errorf("after a restart: %+v", topics)
 	}
 	b.must("", "topic", "delete", "ticks")
