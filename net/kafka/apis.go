@@ -33,6 +33,7 @@ const (
 	keyInitProducerID = 22
 	keyDescribeConfig = 32
 	keyAlterConfigs   = 33
+	keyPartitions     = 37
 	keyDeleteGroups   = 42
 	keyIncremental    = 44
 	keyOffsetDelete   = 47
@@ -68,6 +69,7 @@ var table = [...]API{
 	{keyInitProducerID, "InitProducerId", 0, 4, 2, "a fresh producer id with epoch 0 each time; a transactional id is answered with UNSUPPORTED_VERSION"},
 	{keyDescribeConfig, "DescribeConfigs", 0, 4, 4, "of topics and of the broker"},
 	{keyAlterConfigs, "AlterConfigs", 0, 2, 2, "of topics; a value that is in force anyway is not made the topic's own"},
+	{keyPartitions, "CreatePartitions", 0, 3, 2, "an assignment may only name broker 1"},
 	{keyDeleteGroups, "DeleteGroups", 0, 2, 2, ""},
 	{keyIncremental, "IncrementalAlterConfigs", 0, 1, 1, "as AlterConfigs"},
 	{keyOffsetDelete, "OffsetDelete", 0, 0, never, "GROUP_SUBSCRIBED_TO_TOPIC for every topic as long as the group has members that are Kafka clients"},

@@ -152,6 +152,8 @@ func (p *peer) admin(h *header) {
 		p.alterConfigs(h)
 	case keyIncremental:
 		p.incrementalAlterConfigs(h)
+	case keyPartitions:
+		p.createPartitions(h)
 	case keyCluster:
 		p.describeCluster(h)
 	default:
