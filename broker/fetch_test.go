@@ -332,6 +332,85 @@ func (r *rig) list(at int, topic TopicID, partition int32, time int64) *listed {
 	return l
 }
 
+// ended asks where an epoch of a partition ends.
+func (r *rig) ended(at int, topic TopicID, partition, epoch int32) (int32, int64) {
+	r.t.Helper()
+	l := &listed{}
+	l.Topic, l.Partition, l.EndOf, l.Epoch, l.Owner = topic, partition, true, epoch, l
+	r.shards[at].ListOffsets(&l.ListOffsets)
+	r.until("end of an epoch", func() bool { return l.done > 0 })
+	if l.Code != OK {
+		r.t.Fatalf("end of epoch %d: %v %q", epoch, l.Code, l.Message)
+	}
+	return l.Epoch, l.Offset
+}
+
+func TestEpochsEndWhereTheirLastRecordIs(t *testing.T) {
+	each(t, func(t *testing.T, shards int) {
+		r := newRig(t, rigOptions{shards: shards})
+		topic := r.create("t", 1)
+		wants := func(epoch, found int32, end int64) {
+			t.Helper()
+			for at := range r.shards {
+				if f, e := r.ended(at, topic.ID, 0, epoch); f != found || e != end {
+					t.Errorf("in life %d epoch %d: %d ends at %d, want %d at %d", r.node.Term(), epoch, f, e, found, end)
+				}
+			}
+		}
+		first := r.node.Term()
+		wants(first, first, 0)
+		one := r.mustProduce(0, topic.ID, 0, testBatch(t, 3, 50))
+		wants(first, first, 3)
+		r.restart(sim.KeepNone) // nothing is written in this life
+		idle := r.node.Term()
+		wants(idle, idle, 3)
+		wants(first, first, 3)
+		r.restart(sim.KeepNone)
+		last := r.node.Term()
+		wants(last, last, 3)
+		two := r.mustProduce(0, topic.ID, 0, testBatch(t, 2, 50))
+		for _, w := range []struct {
+			epoch, found int32
+			end          int64
+		}{{first - 1, first - 1, 0}, {first, first, 3}, {idle, first, 3}, {last, last, 5}, {last + 1, -1, -1}, {-1, -1, -1}, {1<<31 - 1, -1, -1}} {
+			wants(w.epoch, w.found, w.end)
+		}
+		for _, w := range []struct {
+			time   int64
+			epoch  int32
+			offset int64
+		}{{TimeStart, first, 0}, {TimeEnd, last, 5}, {0, first, 0}, {1 << 40, -1, 5}} {
+			if l := r.list(0, topic.ID, 0, w.time); l.Epoch != w.epoch || l.Offset != w.offset {
+				t.Errorf("time %d: offset %d of epoch %d, want %d of %d", w.time, l.Offset, l.Epoch, w.offset, w.epoch)
+			}
+		}
+		if one.Base != 0 || two.Base != 3 {
+			t.Errorf("batches at %d and %d", one.Base, two.Base)
+		}
+		r.mustBeHome()
+	})
+}
+
+// What a crash has taken back is behind the end of its epoch: a reader that has it learns
+// that it is gone.
+func TestAnEpochEndsBeforeWhatACrashHasTaken(t *testing.T) {
+	each(t, func(t *testing.T, shards int) {
+		r := newRig(t, rigOptions{shards: shards})
+		topic := r.create("t", 1, class("memory"))
+		first := r.node.Term()
+		r.mustProduce(0, topic.ID, 0, testBatch(t, 3, 50))
+		r.restart(sim.KeepNone)
+		if found, end := r.ended(0, topic.ID, 0, first); found != first || end != 0 {
+			t.Errorf("epoch %d ends at %d, and all of it is lost", found, end)
+		}
+		s := r.mustProduce(0, topic.ID, 0, testBatch(t, 1, 50))
+		if found, end := r.ended(0, topic.ID, 0, first); s.Base < 3 || found != first || end != 0 {
+			t.Errorf("with a record at %d behind it epoch %d ends at %d", s.Base, found, end)
+		}
+		r.mustBeHome()
+	})
+}
+
 func TestOffsetsAreLookedUpByTime(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
 		r := newRig(t, rigOptions{shards: shards})

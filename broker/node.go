@@ -14,6 +14,7 @@ import (
 type Node struct {
 	opts   Options
 	id     [16]byte
+	term   int32
 	shards int
 	owner  []uint16      // by slot
 	loops  []*shard.Loop // set before they run
@@ -39,7 +40,7 @@ func NewNode(o Options, rec *recovery.Recovered, topics *Topics) (*Node, error) 
 		return nil, err
 	}
 	n := &Node{
-		opts: o.WithDefaults(), id: rec.Node.ID, shards: len(rec.Partitions), owner: rec.Slots,
+		opts: o.WithDefaults(), id: rec.Node.ID, term: int32(rec.Term), shards: len(rec.Partitions), owner: rec.Slots,
 		loops: make([]*shard.Loop, len(rec.Partitions)), topics: topics, recovered: rec.Partitions,
 		deleted: rec.Deleted,
 	}
@@ -63,6 +64,10 @@ func (n *Node) restore(b *Shard) {
 
 // ID is the node's identity for life.
 func (n *Node) ID() [16]byte { return n.id }
+
+// Term is the number of this life of the node, which is the leader epoch of what is written
+// in it.
+func (n *Node) Term() int32 { return n.term }
 
 // Shards is the number of shards.
 func (n *Node) Shards() int { return n.shards }

@@ -21,8 +21,18 @@ type ListOffsets struct {
 	Time int64
 	// Trim has the log begin at offset Time, or at the durable end for TimeEnd, if it
 	// begins below that. Offset is its start then.
-	Trim  bool
+	Trim bool
+	// Newest asks for the first of the records with the largest timestamp instead; without
+	// one Timestamp is -1.
+	Newest bool
+	// EndOf asks for the end of epoch Epoch instead; [engine.Partition.EpochEnd] says what
+	// that is.
+	EndOf bool
 	Owner ListOffsetsOwner
+
+	// Epoch is the leader epoch of the record at Offset, that of this life for TimeEnd, -1
+	// where nobody knows it; with EndOf it is a part of the request too.
+	Epoch int32
 
 	// Result.
 
@@ -58,6 +68,9 @@ type listState struct {
 // ListOffsets looks up an offset by time. r.Owner hears of the outcome once.
 func (b *Shard) ListOffsets(r *ListOffsets) {
 	r.Code, r.Offset, r.Timestamp, r.Message = OK, -1, -1, ""
+	if !r.EndOf {
+		r.Epoch = -1
+	}
 	if _, code := b.node.lookup(r.Topic, r.Partition); code != OK {
 		r.Code = code
 		b.listed(r)
@@ -79,13 +92,15 @@ func (b *Shard) list(r *ListOffsets) {
 		}
 		b.store.Trim(p.Partition, r.Time, (*timeFound)(r))
 		return
-	case r.Time == TimeEnd:
-		r.Offset = p.Durable()
-	case r.Time == TimeStart:
-		r.Offset = p.LogStart()
+	case r.EndOf:
+		r.Epoch, r.Offset = p.EpochEnd(r.Epoch)
+	case r.Time == TimeEnd && !r.Newest:
+		r.Offset, r.Epoch = p.Durable(), b.node.Term()
+	case r.Time == TimeStart && !r.Newest:
+		r.Offset, r.Epoch = p.LogStart(), p.EpochAt(p.LogStart())
 	default:
 		r.at = b
-		r.lookup.Part, r.lookup.Time, r.lookup.Owner = p.Partition, r.Time, (*timeFound)(r)
+		r.lookup.Part, r.lookup.Time, r.lookup.Newest, r.lookup.Owner = p.Partition, r.Time, r.Newest, (*timeFound)(r)
 		b.store.LookUpTime(&r.lookup)
 		return
 	}
@@ -98,12 +113,15 @@ type timeFound ListOffsets
 // TimeFound takes the outcome over from the engine.
 func (o *timeFound) TimeFound(t *engine.TimeLookup) {
 	r, b := (*ListOffsets)(o), o.at
-	r.at, t.Part = nil, nil
 	if t.Err != nil {
 		r.Code, r.Message = codeOf(t.Err), t.Err.Error()
 	} else {
 		r.Offset, r.Timestamp = t.Offset, t.Timestamp
+		if t.Part != nil && t.Timestamp >= 0 {
+			r.Epoch = t.Part.EpochAt(t.Offset)
+		}
 	}
+	r.at, t.Part = nil, nil
 	b.post(r.origin, Message{kind: msgListed, body: r}, &r.wait)
 }
 

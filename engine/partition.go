@@ -162,6 +162,36 @@ func (p *Partition) Epoch() uint32 {
 	return uint32(e.Epoch)
 }
 
+// EpochAt is the epoch in which the record at an offset was written, or [checkpoint.NoEpoch] where
+// nobody knows it any more.
+func (p *Partition) EpochAt(offset int64) int32 {
+	e, _ := p.epochs.EpochAt(offset)
+	return e
+}
+
+// EpochEnd is the newest epoch up to the one that is asked for in which something was
+// written, and the offset behind its last record that may be read. For this life's it is
+// the end of all that may be read, and so for an earlier one after which nothing was
+// written. One that is below all that are known is answered with itself and where the
+// first of those found the log. One that is not yet has no answer: [checkpoint.NoEpoch] and -1.
+//
+// Whoever has read further in the epoch than the answer has read what was lost.
+func (p *Partition) EpochEnd(epoch int32) (int32, int64) {
+	term := int32(p.store.opts.Term)
+	last, ok := p.epochs.Last()
+	switch {
+	case epoch < 0 || epoch > term:
+		return checkpoint.NoEpoch, -1
+	case epoch == term || !ok:
+		return epoch, p.Durable()
+	case epoch >= last.Epoch:
+		return last.Epoch, p.Durable()
+	case epoch < p.epochs.At(0).Epoch:
+		return epoch, p.epochs.At(0).GapFrom
+	}
+	return p.epochs.EndOffsetFor(epoch, p.Durable())
+}
+
 // addSegment appends an empty segment that begins at offset base.
 func (p *Partition) addSegment(base int64) *segfile {
 	s := &segfile{part: p, base: base, file: aio.NoFile}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/segment"
 	"github.com/mqd-broker/mqd/engine/timesearch"
 )
 
@@ -9,9 +10,11 @@ import (
 // caller owns it until its owner hears of the result.
 type TimeLookup struct {
 	// Request.
-	Part  *Partition
-	Time  int64 // milliseconds since 1970
-	Owner TimeOwner
+	Part *Partition
+	Time int64 // milliseconds since 1970
+	// Newest asks for the first of the records with the largest timestamp instead.
+	Newest bool
+	Owner  TimeOwner
 
 	// Result: offset and timestamp of the record. Without one at or after Time
 	// the offset is the durable end and the timestamp -1.
@@ -19,11 +22,13 @@ type TimeLookup struct {
 	Timestamp int64
 	Err       error
 
-	s    *Store
-	seg  *segfile
-	read Read
-	find timesearch.Job
-	job  aio.JobOp
+	s     *Store
+	seg   *segfile
+	stage newestStage
+	exact bool // indexes were not enough
+	read  Read
+	find  timesearch.Job
+	job   aio.JobOp
 }
 
 // TimeOwner is told when a lookup is done, on the loop.
@@ -33,8 +38,11 @@ type TimeOwner interface {
 
 // LookUpTime starts t. Indexes are loaded and records decoded by helpers.
 func (s *Store) LookUpTime(t *TimeLookup) {
-	t.s, t.seg = s, t.Part.first
+	t.s, t.seg, t.stage = s, t.Part.first, newestKnown
 	t.Offset, t.Timestamp, t.Err = 0, -1, nil
+	if t.Newest {
+		t.stage, t.Time = newestByIndex, segment.NoTime
+	}
 	t.step()
 }
 
@@ -51,17 +59,36 @@ func (t *TimeLookup) step() {
 			t.s.indexes.Load(seg, t)
 			return
 		}
-		if e, ok := seg.index.FirstAtOrAfterTime(t.Time); ok {
+		if t.stage != newestKnown {
+			if t.newestIn(seg) {
+				return
+			}
+		} else if e, ok := seg.index.FirstAtOrAfterTime(t.Time); ok {
 			t.readFrom(e.Offset)
 			return
 		}
 		t.seg = seg.next
 	}
+	if t.stage != newestKnown {
+		t.newestFound()
+		return
+	}
+	t.none()
+}
+
+// none ends a look-up for which there is no record. The largest timestamp may be that of one
+// that has been removed or that may not be read yet: then those are looked at that may.
+func (t *TimeLookup) none() {
+	if t.Newest && !t.exact {
+		t.exact, t.stage, t.Time, t.seg = true, newestByRecords, segment.NoTime, t.Part.first
+		t.step()
+		return
+	}
 	t.finish(t.Part.visible, -1, nil)
 }
 
 func (t *TimeLookup) finish(offset, timestamp int64, err error) {
-	t.Offset, t.Timestamp, t.Err = offset, timestamp, err
+	t.Offset, t.Timestamp, t.Err, t.exact = offset, timestamp, err, false
 	t.Owner.TimeFound(t)
 }
 
@@ -86,7 +113,7 @@ const timeReadBytes = 64 << 10
 func (t *TimeLookup) readFrom(offset int64) {
 	offset = max(offset, t.Part.LogStart())
 	if offset >= t.Part.visible {
-		t.finish(t.Part.visible, -1, nil)
+		t.ended()
 		return
 	}
 	t.read = Read{Part: t.Part, Offset: offset, MaxBytes: timeReadBytes, Owner: t}
@@ -104,13 +131,13 @@ func (t *TimeLookup) ReadDone(r *Read) {
 		err, end := r.Err, r.N == 0 && r.Err == nil
 		t.s.Release(r)
 		if end {
-			t.finish(t.Part.visible, -1, nil)
+			t.ended()
 			return
 		}
 		t.finish(-1, -1, err)
 		return
 	}
-	t.find = timesearch.Job{Time: t.Time, From: t.read.Offset, Pieces: r.Pieces[:r.N]}
+	t.find = timesearch.Job{Time: t.Time, From: t.read.Offset, Pieces: r.Pieces[:r.N], Newest: t.stage == newestByRecords}
 	t.job = aio.JobOp{Job: &t.find, Owner: t}
 	t.s.drv.SubmitJob(&t.job)
 }
@@ -121,6 +148,8 @@ func (t *TimeLookup) found(err error) {
 	switch {
 	case err != nil:
 		t.finish(-1, -1, &CorruptError{Path: t.Part.dir, Offset: t.read.Offset, Expected: "whole records", Found: err.Error()})
+	case t.stage == newestByRecords:
+		t.newestRead(next)
 	case t.find.Found && t.find.Offset < t.Part.LogStart():
 		t.readFrom(t.find.Offset) // it has been removed meanwhile
 	case t.find.Found:
@@ -128,4 +157,58 @@ func (t *TimeLookup) found(err error) {
 	default:
 		t.readFrom(next)
 	}
+}
+
+// newestStage says how the largest timestamp of a partition is found.
+type newestStage uint8
+
+const (
+	// newestKnown: it is known, or not asked for; a record with it is looked for.
+	newestKnown newestStage = iota
+	// newestByIndex: the indexes say what each segment has.
+	newestByIndex
+	// newestByRecords: so they do, but for the first and the last segment, of which not all
+	// may be read. Those are read.
+	newestByRecords
+)
+
+// newestIn takes a segment into account, and reports whether it has to be read for that.
+func (t *TimeLookup) newestIn(seg *segfile) bool {
+	if t.stage == newestByIndex || seg != t.Part.first && seg.next != nil {
+		t.Time = max(t.Time, seg.index.MaxTimestamp())
+		return false
+	}
+	t.readFrom(seg.base)
+	return true
+}
+
+// newestRead takes records into account, and goes on behind them.
+func (t *TimeLookup) newestRead(next int64) {
+	if t.find.Found {
+		t.Time = max(t.Time, t.find.Timestamp)
+	}
+	if n := t.seg.next; n != nil && next >= n.base {
+		t.seg = n
+		t.step()
+		return
+	}
+	t.readFrom(next)
+}
+
+// newestFound looks for a record with the largest timestamp, if there is one.
+func (t *TimeLookup) newestFound() {
+	t.stage, t.seg = newestKnown, t.Part.first
+	if t.Time < 0 {
+		t.seg = nil // nobody has said when anything was
+	}
+	t.step()
+}
+
+// ended goes on when nothing more may be read.
+func (t *TimeLookup) ended() {
+	if t.stage == newestByRecords {
+		t.newestFound()
+		return
+	}
+	t.none()
 }

@@ -85,6 +85,14 @@ func (x *State) FirstAtOrAfterTime(ms int64) (segment.Entry, bool) {
 	return x.Tail.FirstAtOrAfterTime(ms)
 }
 
+// MaxTimestamp is the largest timestamp in the segment, or [segment.NoTime].
+func (x *State) MaxTimestamp() int64 {
+	if x.Older != nil {
+		return max(x.Older.MaxTimestamp(), x.Tail.MaxTimestamp())
+	}
+	return x.Tail.MaxTimestamp()
+}
+
 // Since is the append time of the first batch that this process has appended, or without
 // one that of the newest batch before.
 func (x *State) Since(before int64) int64 {

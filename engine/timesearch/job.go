@@ -1,5 +1,5 @@
 // Package timesearch finds the first record of some batches that is at or after a
-// time. It decompresses, so that it is a job for a helper.
+// time, or the newest time of all. It decompresses, so that it is a job for a helper.
 package timesearch
 
 import (
@@ -15,6 +15,9 @@ type Job struct {
 	Time   int64 // milliseconds since 1970
 	From   int64 // offset; records below it are passed over
 	Pieces [][]byte
+	// Newest asks for the largest timestamp instead, in Timestamp; Found says whether there
+	// is a record.
+	Newest bool
 
 	// Found says whether there is one, Offset and Timestamp which.
 	Found             bool
@@ -38,14 +41,41 @@ func (j *Job) Run(aio.FS) error {
 		if err != nil {
 			return err
 		}
-		if h.MaxTimestamp >= j.Time {
-			if err := j.search(&h, b[batch.HeaderSize:]); err != nil || j.Found {
-				return err
-			}
+		switch {
+		case j.Newest:
+			err = j.newest(&h, b[batch.HeaderSize:])
+		case h.MaxTimestamp >= j.Time:
+			err = j.search(&h, b[batch.HeaderSize:])
+		}
+		if err != nil || j.Found && !j.Newest {
+			return err
 		}
 		all = rest
 	}
 	return nil
+}
+
+// newest takes a batch into account. Only of one that begins below From it looks at the
+// records.
+func (j *Job) newest(h *batch.Header, body []byte) error {
+	switch {
+	case h.Count == 0 || j.Found && h.MaxTimestamp <= j.Timestamp:
+		return nil
+	case h.BaseOffset >= j.From:
+		j.Found, j.Timestamp = true, h.MaxTimestamp
+		return nil
+	}
+	records, err := batch.Decompress(nil, *h, body, decompressedLimit)
+	if err != nil {
+		return err
+	}
+	it := h.Records(records)
+	for it.Next() {
+		if rec := it.Record(); rec.Offset >= j.From && (!j.Found || rec.Timestamp > j.Timestamp) {
+			j.Found, j.Timestamp = true, rec.Timestamp
+		}
+	}
+	return it.Err()
 }
 
 func (j *Job) search(h *batch.Header, body []byte) error {
