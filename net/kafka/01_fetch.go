@@ -22,7 +22,7 @@ import (
 //
 //	v5   start of the log
 //	v7   fetch sessions
-//	v9   leader epoch of the client, which is not looked at
+//	v9   leader epoch that the client knows
 //	v11  rack, preferred replica
 //	v12  flexible; epoch of the last batch
 
@@ -186,7 +186,7 @@ func (q *fetchRequest) decodeTopic(c *cursor) error {
 		}
 		part.f.Partition = c.i32()
 		if q.version >= 9 {
-			c.i32() // epoch of the leader that the client knows
+			part.code = s.epochCode(c.i32())
 		}
 		part.offset = c.i64()
 		if q.version >= 12 {

@@ -5,16 +5,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ListOffsets, key 2, versions 1 to 6.
+// ListOffsets, key 2, versions 1 to 7; 0 is answered with UNSUPPORTED_VERSION.
 //
 // -1 is the end of what may be read, which is the same for both isolation levels while
 // there are no transactions, -2 the start of the log, and a time the first record, not
 // the first batch, that is no older. Where there is none the offset is -1.
+//
+//	v4  leader epochs: the one that the client knows, and that of the record
+//	v7  -3 is the record with the largest timestamp, the first of several
 
 // timeLatest and timeEarliest are times with a meaning of their own.
 const (
 	timeLatest   = -1
 	timeEarliest = -2
+	timeNewest   = -3
 )
 
 // listRequest is a request in flight.
@@ -62,13 +66,21 @@ func (q *listRequest) fill(r *kmsg.ListOffsetsRequest) {
 			l := offsetLookup{of: q, at: at}
 			l.b.Partition, l.b.Time = asked.Partition, asked.Timestamp
 			switch {
+			case q.a.Version == 0:
+				at.ErrorCode = codeUnsupportedVersion
+				continue
 			case known == nil:
 				at.ErrorCode = codeUnknownTopic
+				continue
+			case q.p.srv.epochCode(asked.CurrentLeaderEpoch) != codeNone:
+				at.ErrorCode = q.p.srv.epochCode(asked.CurrentLeaderEpoch)
 				continue
 			case asked.Timestamp == timeLatest:
 				l.b.Time = broker.TimeEnd
 			case asked.Timestamp == timeEarliest:
 				l.b.Time = broker.TimeStart
+			case asked.Timestamp == timeNewest && q.a.Version >= 7:
+				l.b.Newest = true
 			case asked.Timestamp < 0:
 				at.ErrorCode = codeInvalidRequest
 				continue
@@ -92,9 +104,9 @@ func (l *offsetLookup) OffsetsListed(r *broker.ListOffsets) {
 	switch {
 	case r.Code != broker.OK:
 		l.of.p.srv.count.add(Failures)
-	case r.Time >= 0 && r.Timestamp < 0: // nothing is that new
+	case (r.Time >= 0 || r.Newest) && r.Timestamp < 0: // nothing is that new
 	default:
-		l.at.Offset, l.at.Timestamp = r.Offset, r.Timestamp
+		l.at.Offset, l.at.Timestamp, l.at.LeaderEpoch = r.Offset, r.Timestamp, r.Epoch
 	}
 	l.of.answered()
 }

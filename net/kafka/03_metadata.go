@@ -14,7 +14,8 @@ import (
 // topics stand for all of them in version 0, null from version 1 on. A topic that does
 // not exist is created when topic.auto_create is on and the client allows it, which
 // before version 4 it always does. The broker's own topics are shown to whoever names
-// them. Leader epochs are -1: there is no other leader that one could tell apart.
+// them. The leader epoch of all partitions is the number of the broker's life, which
+// batches carry too.
 
 // Sizes, in bytes, by which answers are estimated.
 const (
@@ -94,30 +95,30 @@ func (q *metadataRequest) answer() {
 			size += len(t.Name) + int(t.Partitions)*partitionEstimate
 		}
 	}
-	host, port, node := q.p.srv.host, q.p.srv.port, q.p.srv.b.Node().ID()
+	host, port, node := q.p.srv.host, q.p.srv.port, q.p.srv.b.Node()
 	q.p.answer(q.h.correlation, size, func() kmsg.Response { return q.build(image, host, port, node) })
 }
 
 // build makes the answer. It is called on the loop or on a helper.
-func (q *metadataRequest) build(image *catalog.Image, host string, port int32, node [16]byte) kmsg.Response {
+func (q *metadataRequest) build(image *catalog.Image, host string, port int32, node *broker.Node) kmsg.Response {
 	r := kmsg.NewPtrMetadataResponse()
 	r.SetVersion(q.h.version)
 	b := kmsg.NewMetadataResponseBroker()
 	b.NodeID, b.Host, b.Port = nodeID, host, port
 	r.Brokers = append(r.Brokers, b)
-	r.ClusterID = kmsg.StringPtr(clusterID(node))
+	r.ClusterID = kmsg.StringPtr(clusterID(node.ID()))
 	r.ControllerID = nodeID
 	if q.r.Topics == nil {
 		for _, t := range image.Topics() {
 			if !t.Internal() {
-				r.Topics = append(r.Topics, describe(t))
+				r.Topics = append(r.Topics, describe(t, node.Term()))
 			}
 		}
 	}
 	for i := range q.r.Topics {
 		asked := &q.r.Topics[i]
 		if t := q.find(image, asked); t != nil {
-			r.Topics = append(r.Topics, describe(t))
+			r.Topics = append(r.Topics, describe(t, node.Term()))
 			continue
 		}
 		t := kmsg.NewMetadataResponseTopic()
@@ -163,14 +164,14 @@ func (q *metadataRequest) missing(t *kmsg.MetadataRequestTopic) int16 {
 // brokers is the list of all brokers.
 var brokers = []int32{nodeID}
 
-func describe(t *catalog.Topic) kmsg.MetadataResponseTopic {
+func describe(t *catalog.Topic, epoch int32) kmsg.MetadataResponseTopic {
 	m := kmsg.NewMetadataResponseTopic()
 	m.Topic, m.TopicID, m.IsInternal = &t.Name, t.ID, t.Internal()
 	m.Partitions = make([]kmsg.MetadataResponseTopicPartition, t.Partitions)
 	for i := range m.Partitions {
 		at := &m.Partitions[i]
 		at.Default()
-		at.Partition, at.Leader, at.LeaderEpoch = int32(i), nodeID, unknownEpoch
+		at.Partition, at.Leader, at.LeaderEpoch = int32(i), nodeID, epoch
 		at.Replicas, at.ISR = brokers, brokers
 	}
 	return m

@@ -31,6 +31,7 @@ const (
 	keyDeleteTopics   = 20
 	keyDeleteRecords  = 21
 	keyInitProducerID = 22
+	keyEpochEnd       = 23
 	keyDescribeConfig = 32
 	keyAlterConfigs   = 33
 	keyPartitions     = 37
@@ -51,8 +52,8 @@ var table = [...]API{
 	{keyProduce, "Produce", 0, 9, 9, "versions 0 to 2 are advertised, because older clients look at them to learn what the broker can, " +
 		"and answered with UNSUPPORTED_VERSION; no transactions"},
 	{keyFetch, "Fetch", 4, 12, 12, "no fetch sessions: every answer has session id 0; an answer is cut at what may be pinned for one connection, at most 2 MiB and always one whole batch"},
-	{keyListOffsets, "ListOffsets", 1, 6, 6, "no offset of the largest timestamp, which version 7 has"},
-	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; no leader epochs; topics are created when topic.auto_create is on and the client allows it"},
+	{keyListOffsets, "ListOffsets", 0, 7, 6, "version 0 is answered with UNSUPPORTED_VERSION"},
+	{keyMetadata, "Metadata", 0, 12, 9, "one broker with id 1, which leads every partition; topics are created when topic.auto_create is on and the client allows it"},
 	{keyOffsetCommit, "OffsetCommit", 2, 8, 8, "how long offsets are kept is the broker's setting alone; an offset may lie behind the end of the log"},
 	{keyOffsetFetch, "OffsetFetch", 1, 8, 6, ""},
 	{keyCoordinator, "FindCoordinator", 0, 4, 3, "of groups only"},
@@ -67,6 +68,7 @@ var table = [...]API{
 	{keyDeleteTopics, "DeleteTopics", 0, 6, 4, ""},
 	{keyDeleteRecords, "DeleteRecords", 0, 2, 2, ""},
 	{keyInitProducerID, "InitProducerId", 0, 4, 2, "a fresh producer id with epoch 0 each time; a transactional id is answered with UNSUPPORTED_VERSION"},
+	{keyEpochEnd, "OffsetForLeaderEpoch", 2, 4, 4, "the leader epoch is the number of the broker's life, the same for every partition"},
 	{keyDescribeConfig, "DescribeConfigs", 0, 4, 4, "of topics and of the broker"},
 	{keyAlterConfigs, "AlterConfigs", 0, 2, 2, "of topics; a value that is in force anyway is not made the topic's own"},
 	{keyPartitions, "CreatePartitions", 0, 3, 2, "an assignment may only name broker 1"},

@@ -28,6 +28,8 @@ const (
 	codeInvalidEpoch       = 47
 	codeStorage            = 56
 	codeFetchSession       = 70
+	codeFencedEpoch        = 74
+	codeUnknownEpoch       = 75
 	codeUnsupportedCodec   = 76
 	codeInvalidRecord      = 87
 	codeUnknownTopicID     = 100
@@ -90,6 +92,19 @@ func fetchCodeOf(c broker.Code) int16 {
 		return codeNotLeader
 	}
 	return codeOf(c)
+}
+
+// epochCode judges the epoch of the leader that a client knows, -1 for none: one of an
+// earlier life of the broker makes it look at metadata again, and so does one that is not
+// yet.
+func (s *Server) epochCode(known int32) int16 {
+	switch term := s.b.Node().Term(); {
+	case known < 0 || known == term:
+		return codeNone
+	case known < term:
+		return codeFencedEpoch
+	}
+	return codeUnknownEpoch
 }
 
 // messageOf is the text for people that comes with an outcome.

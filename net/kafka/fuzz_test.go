@@ -12,13 +12,16 @@ import (
 // nobody is a broker that knows no topic.
 type nobody struct {
 	Broker
+	node  *broker.Node
 	image *catalog.Image
 }
+
+func (b nobody) Node() *broker.Node { return b.node }
 
 func (b nobody) Image() *catalog.Image { return b.image }
 
 func newNobody() *peer {
-	s := NewServer(nobody{image: new(catalog.Image)}, nil, Options{MaxPartitions: 1000})
+	s := NewServer(nobody{node: new(broker.Node), image: new(catalog.Image)}, nil, Options{MaxPartitions: 1000})
 	return &peer{srv: s}
 }
 

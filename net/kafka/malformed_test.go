@@ -40,6 +40,8 @@ func samples() map[string][]byte {
 				q.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("events")}}
 			case *kmsg.CreateTopicsRequest:
 				q.Topics = []kmsg.CreateTopicsRequestTopic{newTopic("t", 1, 1, "retention.ms=5000")}
+			case *kmsg.OffsetForLeaderEpochRequest:
+				q.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "events", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{CurrentLeaderEpoch: -1}}}}
 			case *kmsg.CreatePartitionsRequest:
 				q.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "none", Count: 2, Assignment: []kmsg.CreatePartitionsRequestTopicAssignment{{Replicas: []int32{1}}}}}
 			case *kmsg.DeleteTopicsRequest:

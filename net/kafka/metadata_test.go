@@ -217,7 +217,7 @@ func TestOffsetsAreLookedUpInEveryVersion(t *testing.T) {
 	r.create("events", 4)
 	c := r.dial()
 	c.produced(9, c.ask(9, produceOf("events", 1, records(0, "a", "b", "c")))) // at 1000, 1001, 1002
-	for v := int16(1); v <= 6; v++ {
+	for v := int16(0); v <= 7; v++ {
 		q := kmsg.NewPtrListOffsetsRequest()
 		tp := kmsg.NewListOffsetsRequestTopic()
 		tp.Topic = "events"
@@ -229,8 +229,16 @@ func TestOffsetsAreLookedUpInEveryVersion(t *testing.T) {
 		q.Topics = append(q.Topics, tp)
 		var a kmsg.ListOffsetsResponse
 		c.take(v, c.ask(v, q), &a)
-		for i, want := range [][3]int64{{0, 3, -1}, {0, 0, -1}, {0, 1, 1001}, {0, -1, -1}, {0, 0, -1}, {0, -1, -1}, {3, -1, -1}, {42, -1, -1}} {
-			if p := a.Topics[0].Partitions[i]; int64(p.ErrorCode) != want[0] || p.Offset != want[1] || p.Timestamp != want[2] || p.LeaderEpoch != -1 {
+		for i, want := range [][4]int64{{0, 3, -1, 1}, {0, 0, -1, 1}, {0, 1, 1001, 1}, {0, -1, -1, -1}, {0, 0, -1, 1}, {0, -1, -1, -1}, {3, -1, -1, -1}, {42, -1, -1, -1}} {
+			switch {
+			case v == 0:
+				want = [4]int64{35, -1, -1, -1} // it has other fields
+			case v < 4:
+				want[3] = -1
+			case v == 7 && want[0] == 42:
+				want = [4]int64{0, 2, 1002, 1}
+			}
+			if p := a.Topics[0].Partitions[i]; int64(p.ErrorCode) != want[0] || p.Offset != want[1] || p.Timestamp != want[2] || int64(p.LeaderEpoch) != want[3] || len(p.OldStyleOffsets) > 0 {
 				t.Errorf("version %d, %d: %+v, expected %v", v, i, p, want)
 			}
 		}

@@ -113,6 +113,9 @@ func (p *peer) request(h *header, f *conn.Frame) {
 	case keyListOffsets:
 		s.count.add(OffsetLookups)
 		p.listOffsets(h)
+	case keyEpochEnd:
+		s.count.add(OffsetLookups)
+		p.epochEnds(h)
 	case keyMetadata:
 		s.count.add(MetadataRequests)
 		p.metadata(h)
