@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var limit = flag.Duration("sabotage.for", 2*time.Minute, "within what time the simulator has to notice each broken variant")
+var limit = flag.Duration("sabotage.for", 6*time.Minute, "within what time the simulator has to notice each broken variant")
 
 // variants are brokers that break a rule of the storage protocol, each in the way in
 // which others have broken it.
