@@ -62,9 +62,9 @@ demo: demo-file build ## send a file through a real broker, kill it, check every
 	./test/demo/run.sh "$(FILE)"
 
 test: ## run all tests
-	@set -e; pkgs=$$($(UNIT)); go test -timeout 10m $$pkgs
+	@set -e; pkgs=$$($(UNIT)); go test -timeout 20m $$pkgs
 	@set -e; for dir in $$($(NESTED)); do \
-		echo "# module in $$dir"; (cd "$$dir" && go test -count=1 -timeout 10m ./...); \
+		echo "# module in $$dir"; (cd "$$dir" && go test -count=1 -timeout 20m ./...); \
 	done
 	@set -e; pkgs=$$($(RIGS) || true); [ -z "$$pkgs" ] || go test -count=1 -timeout 20m $$pkgs
 	@echo '# with the portable driver'; MQD_IO__DRIVER=portable go test -count=1 -timeout 20m ./test/integration ./test/crash
@@ -84,7 +84,7 @@ check: ## check format, vet, layers, tidiness, documents, that the client builds
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	go vet ./...
 	@set -e; for dir in $$($(NESTED)); do echo "go vet ./... in $$dir"; (cd "$$dir" && go vet ./...); done
-	go test -timeout 2m ./internal/...
+	go test -timeout 8m ./internal/...
 	@if [ -d client ]; then echo 'go build ./client/..., without flags and for darwin'; \
 		GOFLAGS= go build ./client/... && GOFLAGS= GOOS=darwin go build ./client/...; fi
 	@set -e; for arch in arm64 amd64; do echo "go vet ./... and go build ./cmd/mqd for darwin/$$arch"; \
