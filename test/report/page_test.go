@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds the whole of the browser's work.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // chromium finds a browser.
 func chromium(t *testing.T) string {
@@ -114,8 +114,14 @@ func TestThePageShowsItsCurvesOfflineWithoutErrors(t *testing.T) {
 	if err := report.Write(dir, d); err != nil {
 		t.Fatal(err)
 	}
+	// Processes of a browser that has ended may still write there for a moment.
+	profile, err := os.MkdirTemp("", "mqd-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(profile) }()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.UserDataDir(t.TempDir()))
+		chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ctx, end := chromedp.NewExecAllocator(ctx, options...)
