@@ -116,6 +116,7 @@ const (
 	PathTopics        = "/v1/topics"
 	PathStages        = "/v1/stages"
 	PathGroups        = "/v1/groups"
+	PathConnections   = "/v1/connections"
 	PathSettings      = "/v1/settings"
 	PathTrace         = "/v1/trace"
 	PathReopen        = "/v1/reopen"
@@ -135,6 +136,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+PathTopics, s.asking(s.topics))
 	mux.HandleFunc("GET "+PathStages, s.asking(s.stages))
 	mux.HandleFunc("GET "+PathGroups, s.asking(s.groups))
+	mux.HandleFunc("GET "+PathConnections, s.asking(s.connections))
 	mux.HandleFunc("GET "+PathSettings, s.settings)
 	mux.HandleFunc("GET "+PathTrace, s.trace)
 	mux.HandleFunc("POST "+PathReopen, s.reopen)
@@ -207,7 +209,7 @@ func (s *Server) trace(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "mqd %s\n\n", s.opts.Version)
-	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups, PathSettings, PathTrace} {
+	for _, path := range []string{PathLive, PathReady, PathStartup, PathMetrics, PathPublicMetrics, PathStatus, PathShards, PathStages, PathTopics, PathGroups, PathConnections, PathSettings, PathTrace} {
 		fmt.Fprintln(w, path)
 	}
 	fmt.Fprintf(w, "%s (POST)\n", PathReopen)

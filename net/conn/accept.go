@@ -45,6 +45,9 @@ func (s *Server) Open(p Protocol, o DoorOptions) (*Door, error) {
 // Options are the door's options, defaults filled in.
 func (d *Door) Options() DoorOptions { return d.opts }
 
+// Number is the door's; it is the same on all shards.
+func (d *Door) Number() int { return d.number }
+
 // Listen opens the door's listening socket on addr, "host:port", and accepts
 // from the loop's next turn on. The port is shared with the other shards of the
 // process (see [Probe] for others), and each shard gets the connections that the

@@ -44,6 +44,7 @@ func others(seconds int) []question {
 		{name: "settings.yaml", what: "settings that are in force", path: admin.PathSettings},
 		{name: "topics.json", what: "topics and partitions, without messages", path: admin.PathTopics, kind: source},
 		{name: "groups.json", what: "consumer groups", path: admin.PathGroups, kind: source},
+		{name: "connections.json", what: "connections of clients", path: admin.PathConnections, kind: source},
 		{name: "goroutines.txt", what: "what every goroutine does", path: admin.PathProfiles + "goroutine?debug=2", kind: source},
 		{name: "heap.pb.gz", what: "profile of the heap", path: admin.PathProfiles + "heap", kind: binary},
 	}
