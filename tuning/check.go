@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ type Host struct {
 	Probe func() error
 	// Clock measures what a look at the clock costs; nil where that would tell nothing.
 	Clock func() time.Duration
+	// Sync tells what the kernel says of its clock; nil where that would tell nothing.
+	Sync func() (TimeSync, error)
 }
 
 // process is a file of the process whose limits count.
@@ -38,7 +41,7 @@ func (h *Host) process(name string) string {
 // Catalogue are all settings, in the order in which they are changed.
 func Catalogue() []Setting {
 	all := append(storage(), processors()...)
-	return append(all, memoryAndNetwork()...)
+	return slices.Concat(all, memoryAndNetwork(), neighbours())
 }
 
 // Finding is what a setting is at one place.

@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 
 // hostNeeds are what looks at the host has of the program.
 func hostNeeds() tuner.Needs {
-	return tuner.Needs{Form: addForm, DataDir: dataDir, DirDefault: dataDirDefault(), Probe: probeRing, Version: version}
+	return tuner.Needs{Form: addForm, DataDir: dataDir, DirDefault: dataDirDefault(), Probe: probeRing, Sync: timeSync, Version: version}
 }
 
 // newRoot makes the command with all its verbs.

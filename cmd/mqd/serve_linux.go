@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/portable"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/tuning"
 	"github.com/mqd-broker/mqd/uring"
 	"golang.org/x/sys/unix"
 )
@@ -67,6 +69,19 @@ func driverStates() []driverState {
 func probeRing() error {
 	_, err := uring.Probe()
 	return err
+}
+
+// timeSync asks the kernel about its clock.
+func timeSync() (tuning.TimeSync, error) {
+	var t unix.Timex
+	if _, err := unix.Adjtimex(&t); err != nil {
+		return tuning.TimeSync{}, err
+	}
+	unit := time.Microsecond
+	if t.Status&unix.STA_NANO != 0 {
+		unit = time.Nanosecond
+	}
+	return tuning.TimeSync{Synced: t.Status&unix.STA_UNSYNC == 0, Off: time.Duration(t.Offset) * unit}, nil
 }
 
 // driverErrors tells errors of a driver that have a cure.

@@ -11,6 +11,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/portable"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/tuning"
 )
 
 var (
@@ -50,6 +51,9 @@ var driverErrors = []error{errNoURing}
 
 // inMemory is not known here.
 func inMemory(string) bool { return false }
+
+// timeSync has nobody to ask here.
+func timeSync() (tuning.TimeSync, error) { return tuning.TimeSync{}, errors.ErrUnsupported }
 
 // probeRing has nothing to try here.
 func probeRing() error { return errNoURing }

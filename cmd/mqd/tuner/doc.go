@@ -27,6 +27,8 @@ type Needs struct {
 	DirDefault string
 	// Probe makes an io_uring for real.
 	Probe func() error
+	// Sync tells what the kernel says of its clock; nil is not known.
+	Sync func() (tuning.TimeSync, error)
 	// Version is the program's.
 	Version string
 }
@@ -99,7 +101,7 @@ func (s *subject) look() (machine, *tuning.Report, error) {
 		h.Profile = tuning.Detect(h.Machine)
 	}
 	if filepath.Clean(s.root) == "/" { // what is measured is this machine
-		h.Probe, h.Clock = s.needs.Probe, tuning.MeasureClock
+		h.Probe, h.Clock, h.Sync = s.needs.Probe, tuning.MeasureClock, s.needs.Sync
 	}
 	return m, tuning.Check(h), nil
 }
