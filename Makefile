@@ -133,7 +133,7 @@ budgets: build ## hold the broker against every budget, with pass or fail; BENCH
 
 scrape: build ## show that fetching the metrics every second does not move p99; BENCH= for flags
 	rm -rf bin/scrape
-	bin/mqd bench run --class memory --depth 1 --client poll --read after --duration 1500ms --scrape 1s,0s --repeat 36 --floors=false --out bin/scrape $(BENCH)
+	bin/mqd bench run --class memory --depth 1 --client poll --read after --duration 1500ms --scrape 1s,0s --samples 0s --repeat 36 --floors=false --out bin/scrape $(BENCH)
 	bin/mqd bench compare bin/scrape --at-most 1.2
 
 clean: ## remove what was built

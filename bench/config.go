@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -164,6 +165,11 @@ type Load struct {
 	// Scrape says how often the broker's metrics are fetched meanwhile, 0 for never. Who
 	// runs the load does so.
 	Scrape time.Duration `json:"scrape_ns,omitempty"`
+	// Pause, if not 0, has a second consumer read everything, stop for so long when the
+	// measurement begins, and then catch up: see [figure.Pause].
+	Pause time.Duration `json:"pause_ns,omitempty"`
+	// Live, if set, lets somebody look at the run.
+	Live *figure.Live `json:"-"`
 	// Keep leaves the topic where it is.
 	Keep bool `json:"-"`
 	// CPUs that the threads are pinned to, in order; fewer or none: not pinned.
@@ -228,6 +234,9 @@ func (c Load) validate() error {
 	}
 	if c.Messages < 0 {
 		return fmt.Errorf("%w: messages %d, expected 0 or more", ErrConfig, c.Messages)
+	}
+	if c.Pause < 0 || c.Pause > 0 && (c.Pause >= c.Duration || !c.Open() || c.Reading != Live || c.Messages > 0) {
+		return fmt.Errorf("%w: a pause of %v, expected one shorter than the duration of %v, in an open loop that is read live, without a number of messages", ErrConfig, c.Pause, c.Duration)
 	}
 	if c.Duration < 0 {
 		return fmt.Errorf("%w: duration %v, expected a positive one", ErrConfig, c.Duration)
@@ -340,6 +349,9 @@ func (c Load) Title() string {
 		parts = append(parts, fmt.Sprintf("closed loop, %d in flight", c.Depth))
 	}
 	parts = append(parts, plural(c.Connections, "connection"), "client "+c.Client.String())
+	if c.Pause > 0 {
+		parts = append(parts, fmt.Sprintf("a second consumer pauses for %v", c.Pause))
+	}
 	if c.Scrape > 0 {
 		parts = append(parts, fmt.Sprintf("metrics fetched every %v", c.Scrape))
 	}

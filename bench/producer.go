@@ -123,7 +123,7 @@ func (p *producer) build(intended int64) int {
 	*r = request{lane: ln, first: ln.Sent, count: int64(run.load.BatchMessages), intended: intended, turn: r.turn + 1, busy: true, held: p.passed()}
 
 	start := len(dst)
-	req := wire.ProduceRequest{Topic: run.topic.id, Partition: ln.partition, MinClass: run.load.Class}
+	req := wire.ProduceRequest{Topic: run.topic.ID, Partition: ln.partition, MinClass: run.load.Class}
 	corr := uint32(r.turn)<<16 | uint32(slot)
 	dst = wire.AppendProduceRequestHeader(dst, corr, &req, 0)
 	body := len(dst)

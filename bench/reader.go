@@ -41,12 +41,12 @@ type reader struct {
 	lastSeen int64
 }
 
-func newReader(w *worker, l *link, parts []int32) *reader {
+func newReader(w *worker, l *link, parts []int) *reader {
 	run := w.run
 	r := &reader{w: w, link: l, byNumber: make([]*partReader, run.load.Partitions)}
 	r.decoder.Limit = batch.MaxSize
 	for _, n := range parts {
-		pr := &partReader{partition: n, trackers: make([]ledger.Tracker, run.load.Connections)}
+		pr := &partReader{partition: int32(n), trackers: make([]ledger.Tracker, run.load.Connections)}
 		r.parts = append(r.parts, pr)
 		r.byNumber[n] = pr
 	}
@@ -93,7 +93,7 @@ func (r *reader) fetch(pr *partReader, wait uint32) {
 		return
 	}
 	req := wire.FetchRequest{
-		Topic: r.w.run.topic.id, Partition: pr.partition, Offset: pr.offset,
+		Topic: r.w.run.topic.ID, Partition: pr.partition, Offset: pr.offset,
 		MaxWait: wait, MinBytes: 1, MaxBytes: fetchBytes, MaxRecords: fetchRecords,
 	}
 	r.link.filled(wire.AppendFetchRequest(dst, uint32(pr.partition), &req))
@@ -169,6 +169,9 @@ func (r *reader) message(pr *partReader, value []byte, offset, now int64) {
 	}
 	if pr.trackers[conn].Take(s.seq, offset) {
 		pr.seen++
+		if run.clocks != nil {
+			s.time += run.clocks[conn%len(run.clocks)]
+		}
 		r.w.received(s.time, now)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/ledger"
 )
 
@@ -45,6 +45,9 @@ type Result struct {
 	Lag      Summary `json:"send_lag,omitzero"`
 	Late     Summary `json:"client_late,omitzero"`
 	EndToEnd Summary `json:"end_to_end,omitzero"`
+	// ClockError is by how many nanoseconds the times of EndToEnd may be wrong, either way,
+	// because the clocks of two machines are compared; 0 on one machine.
+	ClockError int64 `json:"clock_error_ns,omitempty"`
 	// CPU is that of the client's thread that waited most for one.
 	CPU Share `json:"client_cpu"`
 	// Series is the course of the measurement, without warm-up.
@@ -58,6 +61,14 @@ type Result struct {
 	// AfterBurst says for each burst how long after its end its last message was
 	// acknowledged, in nanoseconds; 0 if it was all before, and in the warm-up.
 	AfterBurst []int64 `json:"after_burst_ns,omitempty"`
+	// Pause is what became of the consumer that paused, of the first repetition.
+	Pause *figure.Pause `json:"pause,omitempty"`
+	// FrameBytes bounds the frames that were sent, in bytes.
+	FrameBytes int `json:"frame_bytes"`
+	// Samples are the course of broker and client, of the first repetition, and Stages
+	// where the time went in the broker.
+	Samples []Sample     `json:"samples,omitempty"`
+	Stages  []StageTimes `json:"stages,omitempty"`
 	// Sent, Acked and Read count all messages of the run, warm-up included.
 	Sent    int64         `json:"sent"`
 	Acked   int64         `json:"acked"`
@@ -68,53 +79,6 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 
 	ack, service, lag, late, endToEnd *Latency
-}
-
-// result puts together what the workers have found.
-func (r *run) result(workers []*worker) *Result {
-	res := &Result{
-		Load: r.load, Class: r.load.Class.String(), Codec: r.load.Codec.String(), Title: r.load.Title(),
-		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency(),
-		Series: newSeries(r.load.Duration),
-	}
-	var acked, last int64
-	for _, w := range workers {
-		res.ack.Merge(w.ack)
-		res.service.Merge(w.service)
-		res.lag.Merge(w.lag)
-		res.late.Merge(w.late)
-		res.AfterBurst = largest(res.AfterBurst, w.overs)
-		res.Series.merge(w.series)
-		if w.cpu.Waited >= res.CPU.Waited {
-			res.CPU = w.cpu
-		}
-		res.endToEnd.Merge(w.endToEnd)
-		acked += w.ackedIn
-		last = max(last, w.lastAck)
-		res.Faults.Refused += w.refusals
-		if res.Reason == "" && w.refusal != "" {
-			res.Reason = "first refusal: " + w.refusal
-		}
-	}
-	mean := 0.0
-	if sizes, err := r.load.sizes(0); err == nil {
-		mean = sizes.Mean()
-	}
-	took := r.load.Duration
-	if r.load.Messages > 0 {
-		took = max(1, time.Duration(last-r.from))
-	}
-	res.Rate = float64(acked) / took.Seconds()
-	res.Bytes = res.Rate * mean
-	for i := range r.lanes {
-		res.Sent += int64(r.lanes[i].Sent)
-		res.Acked += r.lanes[i].Acked
-	}
-	if !r.target.Echo {
-		r.verify(res, workers)
-	}
-	res.summarize()
-	return res
 }
 
 // largest is element by element the larger of two lists.
@@ -128,32 +92,13 @@ func largest(a, b []int64) []int64 {
 	return all
 }
 
-// verify compares what was read with what was sent.
-func (r *run) verify(res *Result, workers []*worker) {
-	for _, w := range workers {
-		for _, pr := range w.reader.parts {
-			res.Read += pr.seen
-			res.Faults.Corrupted += pr.wrong
-			// What came behind the last message that was waited for: all messages
-			// are accounted for already, unless some were refused.
-			if beyond := r.ends[pr.partition] - pr.offset; beyond > 0 && res.Faults.Refused == 0 {
-				res.Faults.Duplicated += beyond
-			}
-			for conn := range pr.trackers {
-				ln := &r.lanes[conn*r.load.Partitions+int(pr.partition)]
-				res.Faults.Add(pr.trackers[conn].Compare(&ln.Lane))
-			}
-		}
-	}
-}
-
 // summarize computes summaries and verdict from histograms and faults.
 func (res *Result) summarize() {
 	res.Ack, res.Service = res.ack.Summary(), res.service.Summary()
 	if res.lag.Count() > 0 {
 		res.Lag, res.Late = res.lag.Summary(), res.late.Summary()
 	}
-	res.Series.summarize()
+	res.Series.Summarize()
 	if res.endToEnd.Count() > 0 {
 		res.EndToEnd = res.endToEnd.Summary()
 	}
@@ -195,12 +140,13 @@ func (res *Result) merge(o *Result) {
 	res.service.Merge(o.service)
 	res.lag.Merge(o.lag)
 	res.late.Merge(o.late)
-	res.Series.merge(o.Series)
+	res.Series.Merge(o.Series)
 	if o.CPU.Waited > res.CPU.Waited {
 		res.CPU = o.CPU
 	}
 	res.endToEnd.Merge(o.endToEnd)
 	res.AfterBurst = append(res.AfterBurst, o.AfterBurst...)
+	res.ClockError = max(res.ClockError, o.ClockError)
 	res.Rate += o.Rate
 	res.Bytes += o.Bytes
 	res.BrokerCPU += o.BrokerCPU
@@ -224,8 +170,17 @@ func (res *Result) Text() string {
 	if res.EndToEnd.Count > 0 {
 		fmt.Fprintf(&b, "  %-11s %s\n", "end to end", res.EndToEnd)
 	}
+	if res.ClockError > 0 {
+		fmt.Fprintf(&b, "  %-11s between machines: end to end may be wrong by %s either way\n", "clocks", Micros(res.ClockError))
+	}
 	if len(res.AfterBurst) > 0 {
 		fmt.Fprintf(&b, "  %-11s the last answer at most %s after a burst's end\n", "burst", Micros(slices.Max(res.AfterBurst)))
+	}
+	if res.Pause != nil {
+		fmt.Fprintf(&b, "  %-11s %s\n", "pause", res.Pause)
+	}
+	for _, st := range res.Stages {
+		fmt.Fprintf(&b, "  %-11s %-10s mean %s  p50 %s  p99 %s  n %d\n", "stage", st.Name, Micros(st.Mean), Micros(st.P50), Micros(st.P99), st.Count)
 	}
 	fmt.Fprintf(&b, "  %-11s %.0f messages/s  %.1f MB/s\n", "rate", res.Rate, res.Bytes/1e6)
 	if res.BrokerCPU > 0 {

@@ -2,14 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
 
@@ -28,10 +26,13 @@ type run struct {
 	load     Load
 	id       uint32
 	frame    int // bound of a frame, bytes
-	topic    topic
+	topic    Topic
 	open     bool
 	lanes    []lane  // by connection and partition
 	ends     []int64 // of partitions, when everything is over
+	part     Part
+	clocks   []int64 // by slice of the connections: what makes their times ours; nil for 0
+	expected []int64 // by partition: messages, as others say who have produced them
 
 	// Set before begin is closed.
 	start, from, until int64 // of sending, of measuring, of both
@@ -47,15 +48,13 @@ type run struct {
 // means that it could not be made; a [Result] says whether what was measured is
 // to be believed.
 func Run(ctx context.Context, p Platform, target Target, load Load) (*Result, error) {
-	load = load.withDefaults()
-	if err := load.validate(); err != nil {
+	r, err := newRun(p, target, load, whole())
+	if err != nil {
 		return nil, err
 	}
-	r := &run{
-		platform: p, target: target, load: load, id: newID(),
-		frame: load.frameBytes(), open: load.Open(), begin: make(chan struct{}),
-	}
-	if err := r.prepare(); err != nil {
+	if target.Echo {
+		r.topic = Topic{Shards: make([]uint16, r.load.Partitions), Count: 1}
+	} else if err := r.createTopic(); err != nil {
 		return nil, err
 	}
 	workers, err := r.measure(ctx)
@@ -70,19 +69,22 @@ func Run(ctx context.Context, p Platform, target Target, load Load) (*Result, er
 	return r.result(workers), nil
 }
 
-// prepare makes the topic and the lanes.
-func (r *run) prepare() error {
-	if r.target.Echo {
-		r.topic = topic{shards: make([]uint16, r.load.Partitions), count: 1}
-	} else if err := r.createTopic(); err != nil {
-		return err
+// newRun makes a run without its topic.
+func newRun(p Platform, target Target, load Load, part Part) (*run, error) {
+	load = load.withDefaults()
+	if err := load.validate(); err != nil {
+		return nil, err
 	}
-	r.lanes = make([]lane, r.load.Connections*r.load.Partitions)
+	r := &run{
+		platform: p, target: target, load: load, id: newID(), part: part,
+		frame: load.frameBytes(), open: load.Open(), begin: make(chan struct{}),
+		lanes: make([]lane, load.Connections*load.Partitions),
+	}
 	for i := range r.lanes {
 		r.lanes[i].id = uint32(i)
 		_, r.lanes[i].partition = r.lane(uint32(i))
 	}
-	return nil
+	return r, nil
 }
 
 func (r *run) createTopic() error {
@@ -107,64 +109,22 @@ func (r *run) removeTopic() error {
 		if r.load.Keep {
 			return nil
 		}
-		return deleteTopic(lp, l, r.topic.name)
+		return deleteTopic(lp, l, r.topic.Name)
 	})
 }
 
 // measure runs the workers.
 func (r *run) measure(ctx context.Context) ([]*worker, error) {
-	defer withoutGC()()
-	stop := context.AfterFunc(ctx, r.fail)
-	defer stop()
-	workers := make([]*worker, r.load.Threads)
-	results := make(chan error, len(workers))
-	r.ready.Add(len(workers))
-	r.producing.Store(int32(len(workers)))
-	for i := range workers {
-		w := newWorker(r, i)
-		workers[i] = w
-		go func() {
-			var up bool
-			err := onThread(r.platform, r.cpu(i), w.driverOptions(), func(drv aio.Driver) error {
-				up = true
-				return w.main(drv)
-			})
-			if !up {
-				r.fail()
-				r.ready.Done()
-			}
-			results <- err
-		}()
-	}
-	r.ready.Wait()
-	// All drivers of a process have one clock.
-	r.setTimes(workers)
+	s := r.launch(ctx)
+	now := s.now()
+	r.setTimes(now+int64(startDelay), now)
 	close(r.begin)
-	var first error
-	for range workers {
-		if err := <-results; err != nil && (first == nil || errors.Is(first, errStopped)) {
-			first = err
-		}
-	}
-	if ctx.Err() != nil {
-		first = ctx.Err()
-	}
-	return workers, first
+	return s.workers, s.join(ctx)
 }
 
-func (r *run) setTimes(workers []*worker) {
-	for _, w := range workers {
-		if w.loop != nil {
-			r.start = w.loop.clock.Now() + int64(startDelay)
-			break
-		}
-	}
-	r.wall = time.Now().Add(startDelay).UnixMilli()
-	r.from = r.start + int64(r.load.Warmup)
-	r.until = r.from + int64(r.load.Duration)
-	if r.failed.Load() {
-		r.until = r.start
-	}
+// result is what the workers of a run in this process alone have found.
+func (r *run) result(workers []*worker) *Result {
+	return assemble(r.load, r.ends, []*Found{r.collect(workers)})
 }
 
 // fail ends the run early.
@@ -188,22 +148,48 @@ func (r *run) lane(id uint32) (conn int, partition int32) {
 	return int(id) / r.load.Partitions, int32(int(id) % r.load.Partitions)
 }
 
+// threads is the number of workers of this process.
+func (r *run) threads() int {
+	most := max(len(r.part.Produce.pick(r.load.Connections)), len(r.part.Consume.pick(r.load.Partitions)))
+	if r.part.Produce.Of > 0 {
+		most = len(r.part.Produce.pick(r.load.Connections))
+	}
+	return max(1, min(r.load.Threads, most))
+}
+
+// drains is the number of workers, behind the others, that read what others read too, and
+// pause.
+func (r *run) drains() int {
+	if r.load.Pause == 0 || r.part.Consume.Of == 0 {
+		return 0
+	}
+	return 1
+}
+
 // connsOf are the connections of a worker.
 func (r *run) connsOf(worker int) []int {
-	var conns []int
-	for n := worker; n < r.load.Connections; n += r.load.Threads {
-		conns = append(conns, n)
+	if worker >= r.threads() {
+		return nil
 	}
-	return conns
+	return every(r.threads(), worker, r.part.Produce.pick(r.load.Connections))
 }
 
 // partsOf are the partitions that a worker reads.
-func (r *run) partsOf(worker int) []int32 {
-	var parts []int32
-	for n := worker; n < r.load.Partitions; n += r.load.Threads {
-		parts = append(parts, int32(n))
+func (r *run) partsOf(worker int) []int {
+	all := r.part.Consume.pick(r.load.Partitions)
+	if worker >= r.threads() {
+		return all
 	}
-	return parts
+	return every(r.threads(), worker, all)
+}
+
+// every is each of-th element, from number first on.
+func every(of, first int, all []int) []int {
+	var some []int
+	for i := first; i < len(all); i += of {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // readBuf is the size of a reader's send buffer: a fetch for each partition.
@@ -215,9 +201,9 @@ func (r *run) readBuf() int {
 // as shards, each shard has some.
 func (r *run) wantedShard(n int) int32 {
 	if r.load.Spread == One {
-		return int32(r.topic.shards[0])
+		return int32(r.topic.Shards[0])
 	}
-	return int32(n % int(max(1, r.topic.count)))
+	return int32(n % int(max(1, r.topic.Count)))
 }
 
 // lanesOf are the lanes of connection n: those of the partitions that its shard
@@ -230,11 +216,11 @@ func (r *run) lanesOf(n int) []*lane {
 	var own, every []*lane
 	for i := range all {
 		every = append(every, &all[i])
-		if int32(r.topic.shards[i]) == r.wantedShard(n) {
+		if int32(r.topic.Shards[i]) == r.wantedShard(n) {
 			own = append(own, &all[i])
 		}
 	}
-	if r.load.Connections < int(r.topic.count) || len(own) == 0 || r.load.Spread == ByKey {
+	if r.load.Connections < int(r.topic.Count) || len(own) == 0 || r.load.Spread == ByKey {
 		return every
 	}
 	return own
@@ -243,6 +229,9 @@ func (r *run) lanesOf(n int) []*lane {
 // ackedOf counts the acknowledged messages of a partition, when all producers
 // have ended.
 func (r *run) ackedOf(partition int32) int64 {
+	if r.expected != nil {
+		return r.expected[partition]
+	}
 	n := int64(0)
 	for i := int(partition); i < len(r.lanes); i += r.load.Partitions {
 		n += r.lanes[i].Acked

@@ -38,17 +38,17 @@ func dial(lp *loop, target Target, shard int32, bufBytes, partBytes int) (*link,
 	return l, hello, nil
 }
 
-// topic is a topic of a run.
-type topic struct {
-	name   string
-	id     wire.TopicID
-	shards []uint16 // owner of each partition
-	count  uint32   // shards of the broker
+// Topic is a topic of a run.
+type Topic struct {
+	Name   string       `json:"name"`
+	ID     wire.TopicID `json:"id"`
+	Shards []uint16     `json:"shards"` // owner of each partition
+	Count  uint32       `json:"count"`  // shards of the broker
 }
 
 // createTopic makes a topic and looks up where its partitions are.
-func createTopic(lp *loop, l *link, name string, partitions int, class wire.Class) (topic, error) {
-	t := topic{name: name}
+func createTopic(lp *loop, l *link, name string, partitions int, class wire.Class) (Topic, error) {
+	t := Topic{Name: name}
 	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicCreateRequest(dst, corr, wire.TopicCreateRequest{
 			Name: name, Partitions: uint32(partitions),
@@ -65,7 +65,7 @@ func createTopic(lp *loop, l *link, name string, partitions int, class wire.Clas
 	if made.Code != wire.CodeNone {
 		return t, fmt.Errorf("%w: create topic %s: %s %s", ErrBroker, name, made.Code, made.Message)
 	}
-	t.id = made.ID
+	t.ID = made.ID
 	_, body, err = l.call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendMetadataRequest(dst, corr, wire.MetadataRequest{Topics: []string{name}})
 	})
@@ -82,21 +82,21 @@ func createTopic(lp *loop, l *link, name string, partitions int, class wire.Clas
 	if got := meta.Topics[0].Class; got != class {
 		return t, fmt.Errorf("%w: topic %s has class %s, expected %s", ErrBroker, name, got, class)
 	}
-	t.shards, t.count = meta.Topics[0].PartitionShards, meta.Shards
+	t.Shards, t.Count = meta.Topics[0].PartitionShards, meta.Shards
 	return t, nil
 }
 
 // endOf asks for the durable offset of a partition.
-func endOf(lp *loop, l *link, t topic, partition int) (int64, error) {
+func endOf(lp *loop, l *link, t Topic, partition int) (int64, error) {
 	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
-		return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: t.id, Partition: int32(partition), Time: wire.TimeEnd})
+		return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: t.ID, Partition: int32(partition), Time: wire.TimeEnd})
 	})
 	if err != nil {
 		return 0, err
 	}
 	r, err := wire.DecodeListOffsetsResponse(body)
 	if err == nil && r.Code != wire.CodeNone {
-		err = fmt.Errorf("%w: end of partition %d of %s: %s", ErrBroker, partition, t.name, r.Code)
+		err = fmt.Errorf("%w: end of partition %d of %s: %s", ErrBroker, partition, t.Name, r.Code)
 	}
 	return r.Offset, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
@@ -59,24 +60,6 @@ func TestMessagesCarryTheirStampAndAnyChangeIsSeen(t *testing.T) {
 	if _, ok := readStamp(make([]byte, MinSize-1)); ok {
 		t.Error("a short message was taken")
 	}
-}
-
-func TestMergedHistogramsAreAsIfRecordedInOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		parts := []*Latency{NewLatency(), NewLatency(), NewLatency()}
-		whole, merged := NewLatency(), NewLatency()
-		for range rapid.IntRange(1, 200).Draw(t, "records") {
-			ns, n := rapid.Int64Range(0, 2*maxLatency).Draw(t, "ns"), rapid.Int64Range(1, 100).Draw(t, "n")
-			parts[rapid.IntRange(0, 2).Draw(t, "part")].Record(ns, n)
-			whole.Record(ns, n)
-		}
-		for _, p := range parts {
-			merged.Merge(p)
-		}
-		if a, b := merged.Summary(), whole.Summary(); a != b || merged.above != whole.above {
-			t.Fatalf("merged %+v, whole %+v", a, b)
-		}
-	})
 }
 
 func TestARunWhoseClientLagsIsInvalid(t *testing.T) {
@@ -217,7 +200,7 @@ func TestNoLoadAlwaysComesFirst(t *testing.T) {
 		if len(order) == 9 {
 			return nil, failing
 		}
-		return &Result{Series: newSeries(time.Second), ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency()}, nil
+		return &Result{Series: figure.NewSeries(time.Second), ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency()}, nil
 	}
 	_, err := Interleave(t.Context(), run, []Load{{Name: "a"}, {Name: "b"}, {Name: "c"}}, 3)
 	if want := []string{"a1", "b1", "c1", "c2", "b2", "a2", "a3", "b3", "c3"}; !errors.Is(err, failing) || !slices.Equal(order, want) {

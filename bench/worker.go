@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -32,6 +33,8 @@ var errStopped = errors.New("stopped")
 type worker struct {
 	run       *run
 	number    int
+	drain     bool         // it only reads, for the second time, and pauses
+	pane      *figure.Pane // nil if nobody looks
 	loop      *loop
 	producers []*producer
 	reader    *reader
@@ -74,7 +77,7 @@ func (r *run) bursts() []int64 {
 
 func newWorker(r *run, number int) *worker {
 	return &worker{run: r, number: number, ack: NewLatency(), service: NewLatency(), lag: NewLatency(),
-		late: NewLatency(), endToEnd: NewLatency(), series: newSeries(r.load.Duration), overs: r.bursts()}
+		late: NewLatency(), endToEnd: NewLatency(), series: figure.NewSeries(r.load.Duration), overs: r.bursts()}
 }
 
 // sendBuf is the size of a send buffer of a connection.
@@ -132,7 +135,7 @@ func (w *worker) connect() error {
 		}
 		w.producers = append(w.producers, p)
 	}
-	if r.target.Echo {
+	if r.target.Echo || r.part.Consume.Of == 0 {
 		return nil
 	}
 	l, _, err := dial(w.loop, r.target, wire.AnyShard, r.readBuf(), fetchBytes+r.frame+adminBuf)
@@ -145,8 +148,8 @@ func (w *worker) connect() error {
 
 // measure produces until the run's end, waits for the answers, and reads back.
 func (w *worker) measure() error {
-	if w.reader != nil && w.run.load.Reading == After {
-		w.reader.stop = true
+	if w.reader != nil {
+		w.reader.stop = w.run.load.Reading == After
 	}
 	before, _ := machine.ThreadSchedule("/") // share looks whether it is known
 	began := w.loop.clock.Now()
@@ -156,8 +159,6 @@ func (w *worker) measure() error {
 	if w.reader == nil || err != nil {
 		return err
 	}
-	w.reader.stop = false
-	w.reader.lastSeen = w.loop.clock.Now()
 	return w.readRest()
 }
 
@@ -215,6 +216,7 @@ func (w *worker) turn(now, limit int64) error {
 	if w.run.failed.Load() {
 		return errStopped
 	}
+	w.pane.Show()
 	for _, p := range w.producers {
 		limit = min(limit, p.offer(now))
 		if p.link.err != nil {
@@ -232,15 +234,24 @@ func (w *worker) turn(now, limit int64) error {
 
 // readRest reads until everything acknowledged is seen, or nothing more comes.
 func (w *worker) readRest() error {
-	for {
+	for over := false; ; {
 		now := w.loop.clock.Now()
-		if w.run.allProduced() && (w.reader.doneAll() || now-w.reader.lastSeen > int64(readWait)) {
+		if !over && w.run.allProduced() {
+			over, w.reader.lastSeen = true, now
+		}
+		w.reader.stop = w.paused(now) || !over && w.run.load.Reading == After
+		if over && (w.reader.doneAll() || now-w.reader.lastSeen > int64(readWait)) {
 			return nil
 		}
 		if err := w.turn(now, now+int64(readWait)); err != nil {
 			return err
 		}
 	}
+}
+
+// paused reports whether the consumer that pauses does so now.
+func (w *worker) paused(now int64) bool {
+	return w.drain && now >= w.run.from && now < w.run.from+int64(w.run.load.Pause)
 }
 
 // close ends the connections.
@@ -261,19 +272,25 @@ func (w *worker) acked(r *request, now int64) {
 		w.ackedIn += r.count
 		w.lastAck = now
 	}
+	w.series.Done(now-w.run.from, r.count)
+	from := r.intended
+	if !w.run.open {
+		from = r.sent
+	}
+	w.pane.Acked(now-from, r.count)
 	if r.intended < w.run.from {
 		return // warm-up
 	}
 	w.service.Record(now-r.sent, r.count)
 	if !w.run.open {
 		w.ack.Record(now-r.sent, r.count)
-		w.series.record(r.sent-w.run.from, now-w.run.from, 0, r.count)
+		w.series.Record(r.sent-w.run.from, now-w.run.from, 0, r.count)
 		return
 	}
 	w.burst(r.intended, now)
 	w.ack.Record(now-r.intended, r.count)
 	w.lag.Record(r.sent-r.intended, r.count)
-	w.series.record(r.intended-w.run.from, now-w.run.from, r.sent-r.intended, r.count)
+	w.series.Record(r.intended-w.run.from, now-w.run.from, r.sent-r.intended, r.count)
 	if !r.held {
 		w.late.Record(r.ready-r.intended, r.count)
 	}
@@ -306,7 +323,16 @@ func (w *worker) came(late, intended, messages int64) {
 
 // received records a message read while it is produced.
 func (w *worker) received(intended, now int64) {
-	if w.run.load.Reading == Live && intended >= w.run.from {
+	if w.drain {
+		w.series.Drain(now - w.run.from)
+		return
+	}
+	if w.run.load.Reading != Live {
+		return
+	}
+	w.series.ReadOne(intended-w.run.from, now-w.run.from)
+	w.pane.Read(now - intended)
+	if intended >= w.run.from {
 		w.endToEnd.Record(now-intended, 1)
 	}
 }

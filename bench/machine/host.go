@@ -11,12 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
 // Host is what a figure depends on beside the program: it stands above every
 // report. What cannot be found out is empty.
 type Host struct {
+	Hostname    string `json:"hostname"`
 	Kernel      string `json:"kernel"`
 	CPU         string `json:"cpu"`
 	CPUs        int    `json:"cpus"`
@@ -26,14 +28,17 @@ type Host struct {
 	// write costs there: with "write back" and without FUA, a flush.
 	Filesystem   string `json:"filesystem"`
 	Device       string `json:"device"`
+	DeviceModel  string `json:"device_model"`
 	WriteCache   string `json:"write_cache"`
 	FUA          string `json:"fua"`
 	Scheduler    string `json:"io_scheduler"`
 	InterruptCPU int    `json:"interrupt_cpu"`
-	Go           string `json:"go"`
-	MaxProcs     int    `json:"gomaxprocs"`
-	Revision     string `json:"revision"`
-	LoadAverage  string `json:"load_average"`
+	// Network are the interfaces that are up, with driver, MTU and speed.
+	Network     string `json:"network"`
+	Go          string `json:"go"`
+	MaxProcs    int    `json:"gomaxprocs"`
+	Revision    string `json:"revision"`
+	LoadAverage string `json:"load_average"`
 }
 
 // ReadHost looks at the machine; root is "/" outside tests, dir the directory of
@@ -42,6 +47,8 @@ type Host struct {
 func ReadHost(root, dir string, interrupt int, revision string) Host {
 	read := func(path string) string { return readLine(filepath.Join(root, path)) }
 	h := Host{
+		Hostname:     read("proc/sys/kernel/hostname"),
+		Network:      networks(filepath.Join(root, "sys/class/net")),
 		Kernel:       read("proc/sys/kernel/osrelease"),
 		CPU:          cpuModel(filepath.Join(root, "proc/cpuinfo")),
 		CPUs:         runtime.NumCPU(),
@@ -59,6 +66,10 @@ func ReadHost(root, dir string, interrupt int, revision string) Host {
 		h.Device = filepath.Base(disk)
 		if _, err := os.Stat(filepath.Join(disk, "queue")); err != nil {
 			disk = filepath.Dir(disk) // of a partition
+		}
+		h.DeviceModel = readLine(filepath.Join(disk, "device/model"))
+		if h.DeviceModel == "" {
+			h.DeviceModel = driverOf(filepath.Join(disk, "device"))
 		}
 		h.WriteCache = readLine(filepath.Join(disk, "queue/write_cache"))
 		h.FUA = readLine(filepath.Join(disk, "queue/fua"))
@@ -80,12 +91,47 @@ func (h Host) String() string {
 		irq = fmt.Sprint(h.InterruptCPU)
 	}
 	return fmt.Sprintf(`host     kernel %s · %d × %s · governor %s · clocksource %s · load %s
-storage  %s on %s · write cache %s · FUA %s · scheduler %s · interrupts on CPU %s
+storage  %s on %s (%s) · write cache %s · FUA %s · scheduler %s · interrupts on CPU %s
+network  %s
 program  %s · %s · GOMAXPROCS %d
 `,
 		or(h.Kernel, "unknown"), h.CPUs, or(h.CPU, "unknown CPU"), or(h.Governor, "none"), or(h.ClockSource, "unknown"), or(h.LoadAverage, "unknown"),
-		or(h.Filesystem, "unknown filesystem"), or(h.Device, "unknown device"), or(h.WriteCache, "unknown"), or(h.FUA, "unknown"),
-		or(h.Scheduler, "unknown"), irq, or(h.Revision, "unknown revision"), h.Go, h.MaxProcs)
+		or(h.Filesystem, "unknown filesystem"), or(h.Device, "unknown device"), or(h.DeviceModel, "unknown model"), or(h.WriteCache, "unknown"), or(h.FUA, "unknown"),
+		or(h.Scheduler, "unknown"), irq, or(h.Network, "unknown"), or(h.Revision, "unknown revision"), h.Go, h.MaxProcs)
+}
+
+// driverOf names the driver of a device, "" if it has none.
+func driverOf(device string) string {
+	target, err := os.Readlink(filepath.Join(device, "driver"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(target)
+}
+
+// networks describes the interfaces below a directory that are up, in order of their names.
+func networks(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	var all []string
+	for _, e := range entries {
+		at := filepath.Join(dir, e.Name())
+		if state := readLine(filepath.Join(at, "operstate")); state != "up" && state != "unknown" {
+			continue
+		}
+		words := []string{e.Name()}
+		if driver := driverOf(filepath.Join(at, "device")); driver != "" {
+			words = append(words, driver)
+		}
+		words = append(words, "mtu "+readLine(filepath.Join(at, "mtu")))
+		if speed, err := strconv.Atoi(readLine(filepath.Join(at, "speed"))); err == nil && speed > 0 {
+			words = append(words, fmt.Sprintf("%d Mb/s", speed))
+		}
+		all = append(all, strings.Join(words, " "))
+	}
+	return strings.Join(all, ", ")
 }
 
 // readLine is the first line of a file, "" if it cannot be read.

@@ -45,6 +45,14 @@ func TestHostNamesTheDeviceOfTheData(t *testing.T) {
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":            "performance\n",
 		"sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
 		"sys/dev/block/.keep":                                             "",
+		"sys/block/nvme0n1/device/model":                                  "Fast Drive 1T \n",
+		"proc/sys/kernel/hostname":                                        "ten\n",
+		"sys/class/net/eth0/operstate":                                    "up\n",
+		"sys/class/net/eth0/mtu":                                          "9000\n",
+		"sys/class/net/eth0/speed":                                        "25000\n",
+		"sys/class/net/eth1/operstate":                                    "down\n",
+		"sys/class/net/lo/operstate":                                      "unknown\n",
+		"sys/class/net/lo/mtu":                                            "65536\n",
 	})
 	if err := os.Symlink("../../block/nvme0n1/nvme0n1p2", filepath.Join(dir, "sys/dev/block/259:2")); err != nil {
 		t.Fatal(err)
@@ -56,7 +64,10 @@ func TestHostNamesTheDeviceOfTheData(t *testing.T) {
 	if h.Filesystem != "xfs" || h.Device != "nvme0n1p2" || h.WriteCache != "write through" || h.FUA != "1" || h.Scheduler != "none" {
 		t.Errorf("%+v", h)
 	}
-	for _, want := range []string{"xfs on nvme0n1p2", "write through", "CPU 3", "v1"} {
+	if h.DeviceModel != "Fast Drive 1T" || h.Hostname != "ten" || h.Network != "eth0 mtu 9000 25000 Mb/s, lo mtu 65536" {
+		t.Errorf("%+v", h)
+	}
+	for _, want := range []string{"xfs on nvme0n1p2 (Fast Drive 1T)", "network  eth0", "write through", "CPU 3", "v1"} {
 		if !strings.Contains(h.String(), want) {
 			t.Errorf("%q is not in %s", want, h)
 		}

@@ -7,16 +7,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/agent"
 	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/tuning"
 )
 
 // Version is the form of result.json. It changes when a reader of the old one
 // would take the new one wrongly.
-const Version = "mqd-bench-result/1"
+const Version = "mqd-bench-result/2"
+
+// versions are those that are read. 2 has more than 1, and nothing else in its place.
+var versions = []string{"mqd-bench-result/1", Version}
 
 // Name is the file that a result is in.
 const Name = "result.json"
@@ -42,6 +47,10 @@ type Document struct {
 	// each other.
 	Colocated bool         `json:"colocated"`
 	Host      machine.Host `json:"host"`
+	// Agents are those that have produced and consumed, none if Host has.
+	Agents []*agent.Agent `json:"agents,omitempty"`
+	// Settings are the broker's, as it tells them; "" where it does not.
+	Settings string `json:"settings,omitempty"`
 	// Check is what mqd check says of the machine that the clients ran on, nil where it
 	// cannot be told.
 	Check     *tuning.Brief     `json:"check,omitempty"`
@@ -84,8 +93,8 @@ func Read(path string) (*Document, error) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDocument, path, err)
 	}
-	if d.Schema != Version {
-		return nil, fmt.Errorf("%w: %s has the form %q, expected %q", ErrDocument, path, d.Schema, Version)
+	if !slices.Contains(versions, d.Schema) {
+		return nil, fmt.Errorf("%w: %s has the form %q, expected one of %q", ErrDocument, path, d.Schema, versions)
 	}
 	for i, c := range d.Cases {
 		if c == nil || c.Result == nil || c.Result.Series == nil {

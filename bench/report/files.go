@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 //	result.json       everything
 //	report.html       for people
 //	series.csv        the course of every case over time
+//	samples.csv       what broker and client took meanwhile
 //	case-N.NAME.hgrm  percentiles of a case's ack, service, lag, late or end_to_end, µs
 //	case-N.hlog       its latencies, an interval a line
 //
@@ -35,7 +38,7 @@ func Write(dir string, d *Document) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	files := map[string]func(io.Writer) error{Name: d.JSON, "report.html": d.HTML, "series.csv": d.CSV}
+	files := map[string]func(io.Writer) error{Name: d.JSON, "report.html": d.HTML, "series.csv": d.CSV, "samples.csv": d.SamplesCSV}
 	for i, c := range d.Cases {
 		files[fmt.Sprintf("case-%d.hlog", i+1)] = func(w io.Writer) error { return d.intervalLog(w, c.Result) }
 		for _, l := range latencies(c.Result) {
@@ -133,7 +136,7 @@ func (d *Document) intervalLog(w io.Writer, r *bench.Result) error {
 // CSV writes the series of all cases.
 func (d *Document) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	head := []string{"case", "seconds", "messages_per_second", "acked", "p50_us", "p99_us", "max_us", "max_send_lag_us"}
+	head := []string{"case", "seconds", "messages_per_second", "acked", "p50_us", "p99_us", "max_us", "max_send_lag_us", "read", "end_to_end_p50_us", "end_to_end_p99_us", "drained"}
 	if err := out.Write(head); err != nil {
 		return err
 	}
@@ -145,7 +148,46 @@ func (d *Document) CSV(w io.Writer) error {
 			if err := out.Write([]string{
 				strconv.Itoa(n + 1), strconv.FormatFloat(at.Seconds(), 'f', -1, 64), strconv.FormatFloat(float64(p.Done)/s.Interval.Seconds(), 'f', 0, 64),
 				strconv.FormatInt(p.Acked, 10), us(p.P50), us(p.P99), us(p.Max), us(p.Lag),
+				strconv.FormatInt(p.Read, 10), us(p.EndToEndP50), us(p.EndToEndP99), strconv.FormatInt(p.Drained, 10),
 			}); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// SamplesCSV writes the samples of all cases.
+func (d *Document) SamplesCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := []string{"case", "seconds", "client_cpus", "broker_cpus", "broker_collections", "broker_heap_bytes"}
+	stages := map[string]bool{}
+	for _, c := range d.Cases {
+		for _, x := range c.Result.Samples {
+			for name := range x.Stages {
+				stages[name] = true
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(stages))
+	for _, name := range names {
+		head = append(head, name+"_mean_us")
+	}
+	if err := out.Write(head); err != nil {
+		return err
+	}
+	number := func(f float64, digits int) string { return strconv.FormatFloat(f, 'f', digits, 64) }
+	for n, c := range d.Cases {
+		for _, x := range c.Result.Samples {
+			row := []string{
+				strconv.Itoa(n + 1), number(x.At.Seconds(), 3), number(x.Client, 3), number(x.Broker, 3),
+				strconv.FormatInt(x.Collections, 10), strconv.FormatInt(x.Heap, 10),
+			}
+			for _, name := range names {
+				row = append(row, number(float64(x.Stages[name])/micro, 1))
+			}
+			if err := out.Write(row); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"strconv"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/mqd-broker/mqd/bench"
@@ -16,7 +17,7 @@ import (
 //go:embed report.html
 var page string
 
-var pageTemplate = template.Must(template.New("report").Parse(page))
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{"micros": func(ns int64) string { return strconv.FormatFloat(float64(ns)/micro, 'f', 1, 64) }}).Parse(page))
 
 const (
 	// heatRows is the number of rows of a heat map.
@@ -47,6 +48,21 @@ type caseView struct {
 	Rates                  []float64
 	Lags                   []float64
 	Heat                   heat
+	// Behind and Backlog are how many messages consumers are behind at the end of an
+	// interval: who reads as they come, and who has paused.
+	Behind, Backlog []float64
+	Tail            []float64 // from end to end, 99th percentile
+	Pause           string
+	Clock           string  // by how much the clocks of two machines may differ, "" on one
+	CPU, Collector  []track // over the run, warm-up included
+	StageTracks     []track
+	Stages          []bench.StageTimes
+}
+
+// track is a named course: pairs of seconds and values.
+type track struct {
+	Name   string
+	Points [][2]float64
 }
 
 type figureView struct {
@@ -97,7 +113,65 @@ func newCaseView(r *bench.Result) caseView {
 		v.Rates = append(v.Rates, float64(p.Done)/v.Interval)
 		v.Lags = append(v.Lags, float64(p.Lag)/micro)
 	}
+	if r.ClockError > 0 {
+		v.Clock = bench.Micros(r.ClockError)
+	}
+	v.consumers(r)
+	v.samples(r)
 	return v
+}
+
+// consumers adds the courses of who reads.
+func (v *caseView) consumers(r *bench.Result) {
+	s := r.Series
+	done, read, drained := s.BeforeDone, s.BeforeRead, s.BeforeDrained
+	var behind, backlog, tail []float64
+	for _, p := range s.Points {
+		done += p.Done
+		read += p.Read
+		drained += p.Drained
+		behind = append(behind, float64(max(0, done-read)))
+		backlog = append(backlog, float64(max(0, done-drained)))
+		tail = append(tail, float64(p.EndToEndP99)/micro)
+	}
+	if read > 0 {
+		v.Behind, v.Tail = behind, tail
+	}
+	if r.Pause != nil {
+		v.Backlog, v.Pause = backlog, r.Pause.String()
+	}
+}
+
+// samples adds the courses of what broker and client took.
+func (v *caseView) samples(r *bench.Result) {
+	v.Stages = r.Stages
+	if len(r.Samples) == 0 {
+		return
+	}
+	client, broker, collections := track{Name: "client"}, track{Name: "broker"}, track{Name: "collections"}
+	stages := map[string]*track{}
+	for _, x := range r.Samples {
+		at := x.At.Seconds()
+		client.Points = append(client.Points, [2]float64{at, x.Client})
+		broker.Points = append(broker.Points, [2]float64{at, x.Broker})
+		collections.Points = append(collections.Points, [2]float64{at, float64(x.Collections)})
+		for _, st := range r.Stages {
+			mean, ok := x.Stages[st.Name]
+			if !ok {
+				continue
+			}
+			if stages[st.Name] == nil {
+				stages[st.Name] = &track{Name: st.Name}
+			}
+			stages[st.Name].Points = append(stages[st.Name].Points, [2]float64{at, float64(mean) / micro})
+		}
+	}
+	v.CPU, v.Collector = []track{client, broker}, []track{collections}
+	for _, st := range r.Stages {
+		if t := stages[st.Name]; t != nil {
+			v.StageTracks = append(v.StageTracks, *t)
+		}
+	}
 }
 
 func newCurve(l latency) curve {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/agent"
+	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -70,13 +73,86 @@ func measured(t *testing.T) *Document {
 	if err != nil {
 		t.Fatal(err)
 	}
+	told(cases[0].Result)
 	m := fixture.Build(t, fixture.Metal())
 	host := topology.Read(m, fixture.DataDir)
 	check := tuning.Check(&tuning.Host{Files: m, Machine: host, Profile: tuning.Detect(host)}).Brief()
 	return &Document{
 		Check: check, Schema: Version, Verb: "run", Args: []string{"--rate", "5000"}, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Colocated: true,
-		Host: machine.Host{Kernel: "none"}, Floors: Floors{Network: []bench.NetResult{network}}, Cases: cases,
+		Agents:   []*agent.Agent{{Addr: "10.0.0.7:7879", Role: "produce", Host: machine.Host{Kernel: "6.12"}, Clock: agent.Offset{Ahead: -5, Error: 3}}},
+		Settings: "io.driver: <uring>\n",
+		Host:     machine.Host{Kernel: "none"}, Floors: Floors{Network: []bench.NetResult{network}}, Cases: cases,
 		Steps: []Step{{Rate: 1, Broken: "x"}},
+	}
+}
+
+// told adds what a broker tells of itself, and a pause.
+func told(r *bench.Result) {
+	r.Stages = []bench.StageTimes{{Name: "append", Count: 5, Mean: 1200, P50: 1000, P99: 2500}, {Name: "device", Count: 5, Mean: 90_000, P50: 80_000, P99: 200_000}}
+	r.Samples = []bench.Sample{
+		{At: time.Second, Length: time.Second, Client: 0.5, Broker: 0.25, Collections: 2, Heap: 1 << 20, Stages: map[string]int64{"append": 1100, "device": 85_000}},
+		{At: 2 * time.Second, Length: time.Second, Client: 1, Broker: 0.75, Heap: 2 << 20, Stages: map[string]int64{"device": 95_500}},
+	}
+	r.Pause = &figure.Pause{Length: time.Second, Backlog: 1000, Produced: 1000, Drained: 5000, Parity: 250 * time.Millisecond, TailPaused: 90_000, TailDraining: 900_000}
+	r.ClockError = 12_000
+	s := r.Series
+	s.BeforeDone, s.BeforeRead, s.BeforeDrained = 10, 8, 5
+	for i := range s.Points {
+		s.Points[i].Read, s.Points[i].Drained = s.Points[i].Done, 1
+	}
+}
+
+func TestSamplesAreARowEach(t *testing.T) {
+	d := &Document{Cases: []*bench.Case{{Result: &bench.Result{Series: &bench.Series{}}}, {Result: &bench.Result{Series: &bench.Series{}}}}}
+	told(d.Cases[1].Result)
+	var b bytes.Buffer
+	if err := d.SamplesCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := `case,seconds,client_cpus,broker_cpus,broker_collections,broker_heap_bytes,append_mean_us,device_mean_us
+2,1.000,0.500,0.250,2,1048576,1.1,85.0
+2,2.000,1.000,0.750,0,2097152,0.0,95.5
+`
+	if b.String() != want {
+		t.Errorf("%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestThePageDrawsWhoReadsAndWhatItTakes(t *testing.T) {
+	r := &bench.Result{Series: &bench.Series{Interval: time.Second, Points: []bench.Point{{Done: 4, EndToEndP99: 5000}, {Done: 6, EndToEndP99: 7000}}}}
+	told(r)
+	v := newCaseView(r)
+	if !slices.Equal(v.Behind, []float64{2, 2}) || !slices.Equal(v.Backlog, []float64{8, 13}) || !slices.Equal(v.Tail, []float64{5, 7}) {
+		t.Errorf("behind %v, backlog %v, tail %v", v.Behind, v.Backlog, v.Tail)
+	}
+	want := []track{{"client", [][2]float64{{1, 0.5}, {2, 1}}}, {"broker", [][2]float64{{1, 0.25}, {2, 0.75}}}}
+	if !reflect.DeepEqual(v.CPU, want) || !reflect.DeepEqual(v.Collector, []track{{"collections", [][2]float64{{1, 2}, {2, 0}}}}) {
+		t.Errorf("CPU %v, collector %v", v.CPU, v.Collector)
+	}
+	if want := []track{{"append", [][2]float64{{1, 1.1}}}, {"device", [][2]float64{{1, 85}, {2, 95.5}}}}; !reflect.DeepEqual(v.StageTracks, want) {
+		t.Errorf("stages %v, want %v", v.StageTracks, want)
+	}
+	// Without a reader and without samples there is nothing to draw.
+	if v := newCaseView(&bench.Result{Series: &bench.Series{Interval: 1, Points: []bench.Point{{Done: 4}}}}); v.Behind != nil || v.Backlog != nil || v.CPU != nil || v.StageTracks != nil {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestResultsOfTheFormBeforeAreRead(t *testing.T) {
+	d, dir := measured(t), t.TempDir()
+	if err := Write(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, Name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(text, []byte(Version), []byte("mqd-bench-result/1"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Read(dir); err != nil || len(back.Cases) != len(d.Cases) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -112,7 +188,7 @@ func TestTheSchemaRefusesWhatItDoesNotName(t *testing.T) {
 	if err := json.Unmarshal(Schema, &schema); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{`{}`, `[]`, `{"schema":"mqd-bench-result/2"}`, `{"new":1}`, `{"cases":[{"rounds":1}]}`, `{"jitter":{"gaps":{"count":-1}}}`} {
+	for _, bad := range []string{`{}`, `[]`, `{"schema":"mqd-bench-result/3"}`, `{"new":1}`, `{"cases":[{"rounds":1}]}`, `{"jitter":{"gaps":{"count":-1}}}`} {
 		var doc any
 		if err := json.Unmarshal([]byte(bad), &doc); err != nil {
 			t.Fatal(err)
@@ -134,6 +210,7 @@ func TestThePageShowsWhatOfTheMachineIsOff(t *testing.T) {
 		return b.String()
 	}
 	for _, want := range []string{
+		"may be wrong by 12.0 µs either way", "agent    produce at 10.0.0.7:7879, kernel 6.12", "io.driver: &lt;uring&gt;", "1000 messages behind after a pause of 1s", "<td>device</td><td>90.0</td>",
 		"as mqd check sees it: ", d.Check.String(), `<td class="bad">warning</td><td>nvme.apst nvme1</td><td>`, "<td>cpu.governor (64 times)</td>", `title="a drive that has gone to sleep`,
 	} {
 		if !strings.Contains(page(), html.EscapeString(want)) && !strings.Contains(page(), want) {

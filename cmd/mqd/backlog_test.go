@@ -35,3 +35,36 @@ func TestBenchBacklogRefusesFlagsForABrokerThatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestBenchBacklogHasAConsumerPause(t *testing.T) {
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	t.Setenv(asProgram, "1")
+	out, err := runBench(t, "backlog", "--dir", t.TempDir(), "--pause", "150ms", "--rate", "2000", "--duration", "500ms", "--partitions", "2", "--class", "memory",
+		"-o", "json", "--", "--journal-size", "8MiB")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r struct {
+		Verb  string
+		Cases []struct {
+			Result struct {
+				Sent, Read int64
+				Pause      struct {
+					Length   int64   `json:"length_ns"`
+					Produced float64 `json:"produced_per_second"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if len(r.Cases) != 1 || r.Verb != "backlog" || r.Cases[0].Result.Pause.Length != 150_000_000 || r.Cases[0].Result.Read != r.Cases[0].Result.Sent {
+		t.Fatalf("%+v", r)
+	}
+	if _, err := runBench(t, "backlog", "--pause", "2s", "--duration", "1s"); err == nil || !strings.Contains(err.Error(), "a pause of 2s") {
+		t.Error(err)
+	}
+}

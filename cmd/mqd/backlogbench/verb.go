@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,12 +30,29 @@ type verb struct {
 	profile string
 	bytes   int // of an answer, with records
 	records int
+
+	// Of a consumer that pauses.
+	paused   func(*cobra.Command, Paused, []string) error
+	pause    time.Duration
+	duration time.Duration
+	rate     int64
+	out      string
+}
+
+// Paused is a measurement of a consumer that pauses while messages come.
+type Paused struct {
+	// Server is the broker, "" for one that is started.
+	Server string
+	// Out is the directory for the result, "" for none.
+	Out string
+	// Case is the load, by the names of the flags of mqd bench run.
+	Case map[string]any
 }
 
 // New makes the command. dir is where a broker's data goes; asJSON says in which form the
-// report is wanted.
-func New(dir *string, asJSON func() bool) *cobra.Command {
-	v := &verb{dir: dir, asJSON: asJSON}
+// report is wanted; paused measures a consumer that pauses.
+func New(dir *string, asJSON func() bool, paused func(*cobra.Command, Paused, []string) error) *cobra.Command {
+	v := &verb{dir: dir, asJSON: asJSON, paused: paused}
 	cmd := &cobra.Command{
 		Use:   "backlog [flags] [-- flags of serve]",
 		Short: "Measure how fast a consumer that is far behind catches up",
@@ -42,9 +60,15 @@ func New(dir *string, asJSON func() bool) *cobra.Command {
 --rounds says. Beside each reading as many bytes go over a bare TCP connection of the
 loopback interface, which is what the network gives when nobody looks at the bytes. The
 broker is the one at --server, or one that is started on a new directory below --dir and
-ended afterwards.`,
+ended afterwards.
+
+With --pause it is another measurement: messages come at --rate for --duration, one
+consumer reads them as they come, and a second one stops for so long and then catches up.
+The result has how far it is behind then, how fast it catches up, and the latency of the
+first one meanwhile.`,
 		Example: `  mqd bench backlog
   mqd bench backlog --partitions 1 --rounds 7 -o json
+  mqd bench backlog --pause 10s --rate 50000 --out ./result
   mqd bench backlog --messages 1000000 -- --cache-size 1GiB`,
 		Args: cobra.ArbitraryArgs,
 		RunE: v.run,
@@ -60,6 +84,10 @@ ended afterwards.`,
 	flags.IntVar(&v.options.Rounds, "rounds", 3, "`times` that it is read")
 	flags.IntVar(&v.bytes, "answer-bytes", 4<<20, "most `bytes` of an answer when the consumer is far behind")
 	flags.IntVar(&v.records, "answer-records", 1<<16, "most `messages` of an answer then; 500 is what it is at the end of the log")
+	flags.DurationVar(&v.pause, "pause", 0, "`time` for which a consumer stops while messages come, instead of a backlog that is read at once")
+	flags.Int64Var(&v.rate, "rate", 20_000, "`messages` a second, with --pause")
+	flags.DurationVar(&v.duration, "duration", 0, "length of the measurement with --pause; 0s is three times as long as that")
+	flags.StringVar(&v.out, "out", "", "`directory` to write result.json, report.html, histograms and CSV to, with --pause")
 	flags.StringVar(&v.profile, "cpu-profile", "", "`file` for a profile of this program, in pprof's format")
 	return cmd
 }
@@ -71,6 +99,9 @@ func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if v.server != "" && len(args) > 0 {
 		return fmt.Errorf("%q: flags of serve are for a broker that bench starts, not for one at --server", args)
+	}
+	if v.pause != 0 {
+		return v.paused(cmd, v.load(), args)
 	}
 	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer end()
@@ -99,6 +130,18 @@ func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	r, err := backlog.Run(ctx, v.options)
 	return errors.Join(stop(), v.report(out, r, err))
+}
+
+// load is what a measurement of a pause is asked for. A frame has one message unless that
+// is said: its latency is to be seen.
+func (v *verb) load() Paused {
+	if v.duration == 0 {
+		v.duration = 3 * v.pause
+	}
+	return Paused{Server: v.server, Out: v.out, Case: map[string]any{
+		"class": v.class, "size": v.options.Size, "partitions": v.options.Partitions, "rate": v.rate,
+		"duration": v.duration, "pause": v.pause,
+	}}
 }
 
 // report prints the result.

@@ -10,6 +10,7 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/bench/pace"
+	"github.com/mqd-broker/mqd/cmd/mqd/backlogbench"
 	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
@@ -33,6 +34,9 @@ type runFlags struct {
 	scrapes         []time.Duration
 	admin           string
 	load            bench.Load
+	agents          agentFlags
+	samples         time.Duration
+	live            bool
 }
 
 func (t *tool) newRun() *cobra.Command {
@@ -62,6 +66,7 @@ measured in turn, A B B A.`,
   mqd bench run --burst 50000/50ms/1s --class flushed
   mqd bench run --partitions 1,64 --batch-messages 16 --depth 16 --repeat 7 --read after
   mqd bench run --rate 10000 --client block --scrape 1s,0s --repeat 15 --out ./result
+  mqd bench run --server 10.0.0.5:7878 --produce-on 10.0.0.7:7879 --consume-on 10.0.0.8:7879 --token-file token --rate 100000
   mqd bench run --server 127.0.0.1:7878 --batch-messages 64 --depth 64 -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,6 +94,27 @@ measured in turn, A B B A.`,
 	f.add(cmd)
 	f.addCases(cmd)
 	return cmd
+}
+
+// paused measures a consumer that pauses, for mqd bench backlog.
+func (t *tool) paused(cmd *cobra.Command, o backlogbench.Paused, args []string) error {
+	f := &runFlags{}
+	f.add(&cobra.Command{}) // its defaults
+	f.server, f.out = o.Server, o.Out
+	loads, err := caseLoads(nil, o.Case, nil)
+	if err != nil {
+		return err
+	}
+	if err := loads[0].Validate(); err != nil {
+		return err
+	}
+	if err := f.findAdmin(loads, &args); err != nil {
+		return err
+	}
+	return t.against(cmd, f, args, func(s *session) error {
+		cases, err := bench.Interleave(s.ctx, s.run, loads, 1)
+		return errors.Join(err, s.take(cases))
+	})
 }
 
 // addCases gives cmd the flags that say which loads, and how often.
@@ -125,8 +151,12 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.load.Plain, "compressible", 0, "`part` of a message, 0 to 1, that compresses to nothing; the rest is random")
 	flags.StringVar(&f.codec, "codec", "none", "`compression` of frames: none, gzip, snappy, lz4, zstd")
 	flags.DurationSliceVar(&f.scrapes, "scrape", []time.Duration{0}, "how often the broker's metrics are fetched during a measurement, in `durations`; 0s is never")
-	flags.StringVar(&f.admin, "admin", "", "`address` of the admin HTTP of the broker at --server, for --scrape")
+	flags.DurationVar(&f.load.Pause, "pause", 0, "`time` for which a second consumer stops when the measurement begins; then it catches up")
+	flags.StringVar(&f.admin, "admin", "", "`address` of the admin HTTP of the broker at --server, for --scrape and --samples")
+	flags.DurationVar(&f.samples, "samples", time.Second, "how often CPU, garbage collector and stages are looked at, for the page; 0s is never, and without --out it is only done when asked for")
 	flags.BoolVar(&f.floors, "floors", true, "measure the floors of disk and network too, for a broker on this machine")
+	flags.BoolVar(&f.live, "live", true, "show the last second of a measurement while it goes on, on a terminal")
+	f.agents.add(cmd)
 	flags.StringVar(&f.out, "out", "", "`directory` to write result.json, report.html, histograms and CSV to")
 }
 

@@ -146,14 +146,21 @@ func TestEveryProfileIsAFileOfLoads(t *testing.T) {
 	}
 }
 
+// flagsOf are the flags of a command line of bench run.
+func flagsOf(t *testing.T, args ...string) (*runFlags, *cobra.Command) {
+	t.Helper()
+	f, cmd := &runFlags{}, &cobra.Command{}
+	f.add(cmd)
+	f.addCases(cmd)
+	if err := cmd.Flags().Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f, cmd
+}
+
 func TestFlagsWinOverAProfile(t *testing.T) {
 	load := func(args ...string) ([]bench.Load, error) {
-		f, cmd := &runFlags{}, &cobra.Command{}
-		f.add(cmd)
-		f.addCases(cmd)
-		if err := cmd.Flags().Parse(args); err != nil {
-			t.Fatal(err)
-		}
+		f, cmd := flagsOf(t, args...)
 		return f.cases(cmd)
 	}
 	loads, err := load("--profile", "day", "--class", "memory,written", "--duration", "3s", "--repeat", "2")

@@ -7,17 +7,27 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mqd-broker/mqd/admin"
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/spf13/cobra"
 )
 
 // errScrape: metrics could not be fetched while a load was measured.
 var errScrape = errors.New("--scrape")
 
+// sampling is how often broker and client are looked at.
+func (f *runFlags) sampling(cmd *cobra.Command) time.Duration {
+	if f.out == "" && !cmd.Flags().Changed("samples") {
+		return 0
+	}
+	return f.samples
+}
+
 // findAdmin makes sure that there is an address to fetch metrics from, if a load wants
-// that: a broker that is started gets one in the flags of serve.
+// that. A broker that is started gets one in the flags of serve unless they have it.
 func (f *runFlags) findAdmin(loads []bench.Load, serve *[]string) error {
 	wanted := false
 	for _, l := range loads {
@@ -26,20 +36,27 @@ func (f *runFlags) findAdmin(loads []bench.Load, serve *[]string) error {
 		}
 		wanted = wanted || l.Scrape > 0
 	}
-	switch {
-	case !wanted:
-	case f.server != "" && f.admin == "":
-		return fmt.Errorf("%w: name the broker's admin HTTP with --admin", errScrape)
-	case f.server == "":
-		l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
-		if err != nil {
-			return err
+	if f.server != "" {
+		if wanted && f.admin == "" {
+			return fmt.Errorf("%w: name the broker's admin HTTP with --admin", errScrape)
 		}
-		f.admin = l.Addr().String()
-		*serve = append(*serve, "--admin-listen", f.admin)
-		return l.Close()
+		return nil
 	}
-	return nil
+	for i, arg := range *serve {
+		if name, value, _ := strings.Cut(arg, "="); name == "--admin-listen" {
+			if f.admin = value; arg == name && i+1 < len(*serve) {
+				f.admin = (*serve)[i+1]
+			}
+			return nil
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	if err != nil {
+		return err
+	}
+	f.admin = l.Addr().String()
+	*serve = append(*serve, "--admin-listen", f.admin)
+	return l.Close()
 }
 
 // scrape fetches the broker's metrics at once and then in every interval, as Prometheus

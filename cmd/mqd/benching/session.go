@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/agent"
+	"github.com/mqd-broker/mqd/bench/figure"
 	host "github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/bench/report"
 	"github.com/spf13/cobra"
@@ -31,9 +33,14 @@ type session struct {
 	p      platform
 	out    io.Writer
 	target bench.Target
-	pid    int // of the broker, 0 if it is not ours
+	pid    int  // of the broker, 0 if it is not ours
+	local  bool // the broker is on this machine
 	admin  string
-	doc    *report.Document
+	// samples is how often broker and client are looked at, 0 for never.
+	samples time.Duration
+	live    io.Writer    // where a run under way is shown, nil for nowhere
+	fleet   *agent.Fleet // nil if this process produces and consumes
+	doc     *report.Document
 }
 
 // against measures the broker at --server, or one that is started for it and ended
@@ -44,14 +51,20 @@ func (t *tool) against(cmd *cobra.Command, f *runFlags, serve []string, do func(
 		return err
 	}
 	defer end()
-	s := &session{tool: t, ctx: ctx, p: p, out: cmd.OutOrStdout(), target: bench.Target{Addr: f.server}, admin: f.admin}
-	s.doc = &report.Document{Schema: report.Version, Verb: cmd.Name(), Args: os.Args[min(3, len(os.Args)):], Started: time.Now(), Colocated: true}
+	s := &session{tool: t, ctx: ctx, p: p, out: cmd.OutOrStdout(), target: bench.Target{Addr: f.server}, admin: f.admin, local: true, samples: f.sampling(cmd)}
+	if t.form == formText && f.live {
+		s.live = liveTo(cmd.ErrOrStderr())
+	}
+	s.doc = &report.Document{Schema: report.Version, Verb: cmd.Name(), Args: os.Args[min(3, len(os.Args)):], Started: time.Now()}
 	if f.server != "" {
 		if len(serve) > 0 {
 			return fmt.Errorf("%q: flags of serve are for a broker that bench starts, not for one at --server", serve)
 		}
-		s.doc.Colocated = loopback(f.server)
+		s.local = loopback(f.server)
 		return s.measure(f, t.place(nil), do)
+	}
+	if addr, far := f.agents.far(); far {
+		return fmt.Errorf("an agent at %s does not reach a broker that bench starts, which listens on the loopback interface: name one with --server", addr)
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -77,6 +90,13 @@ func loopback(addr string) bool {
 }
 
 func (s *session) measure(f *runFlags, place host.Placement, do func(*session) error) error {
+	s.doc.Colocated = f.agents.colocated(s.target.Addr, s.local)
+	if err := s.dial(&f.agents); err != nil {
+		return err
+	}
+	if s.fleet != nil {
+		defer s.fleet.Close()
+	}
 	h, err := s.tool.head(s.ctx, s.p, place, s.out)
 	if err != nil {
 		return err
@@ -86,7 +106,8 @@ func (s *session) measure(f *runFlags, place host.Placement, do func(*session) e
 		s.doc.Check = r.Brief()
 		s.tool.line(s.out, fmt.Sprintf("check    %s\n", s.doc.Check))
 	}
-	if f.floors && s.doc.Colocated {
+	s.doc.Settings = s.settings()
+	if f.floors && s.local {
 		if err := s.floors(); err != nil {
 			return err
 		}
@@ -130,20 +151,39 @@ func (s *session) floors() error {
 
 // run makes one measurement; it is a bench.Runner.
 func (s *session) run(ctx context.Context, load bench.Load) (*bench.Result, error) {
-	load.CPUs = s.doc.Placement.Clients
 	before, known := s.cpu()
 	scraped, end := s.scrape(ctx, load.Scrape)
-	r, err := bench.Run(scraped, s.p, s.target, load)
+	sampled := s.sample(scraped, s.samples)
+	r, err := s.once(scraped, load)
+	samples, stages := sampled()
 	if broken := end(); broken != nil {
 		err = broken // which has ended the run
 	}
 	if err != nil {
 		return nil, err
 	}
+	r.Samples, r.Stages = samples, stages
 	if after, ok := s.cpu(); ok && known && r.Sent > 0 {
 		r.BrokerCPU = float64(after-before) / float64(r.Sent)
 	}
 	return r, nil
+}
+
+// once makes a measurement, here or on agents.
+func (s *session) once(ctx context.Context, load bench.Load) (*bench.Result, error) {
+	if s.live != nil {
+		load.Live = &figure.Live{}
+		look := load.Live.Look
+		if s.fleet != nil {
+			look = s.fleet.Look
+		}
+		defer show(ctx, s.live, look, livePeriod)()
+	}
+	if s.fleet != nil {
+		return s.fleet.Run(ctx, s.target, load)
+	}
+	load.CPUs = s.doc.Placement.Clients
+	return bench.Run(ctx, s.p, s.target, load)
 }
 
 // cpu is the CPU time that a broker of our own has used.

@@ -30,7 +30,7 @@ type specFile struct {
 var errSpec = errors.New("file of cases")
 
 // notOfCases are flags that hold for a whole run.
-var notOfCases = []string{"server", "out", "spec", "repeat", "floors", "admin", "profile"}
+var notOfCases = []string{"server", "out", "spec", "repeat", "floors", "admin", "profile", "produce-on", "consume-on", "token-file", "samples", "live"}
 
 // cases are the loads that a run is asked for, by its flags or by a file.
 func (f *runFlags) cases(cmd *cobra.Command) ([]bench.Load, error) {

@@ -1,6 +1,10 @@
-package bench
+// Package figure has what measurements record and tell: histograms of times, their course
+// over an interval, and what can be seen of a run under way. Recording allocates nothing;
+// everything goes from one machine to another as JSON.
+package figure
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -8,8 +12,8 @@ import (
 )
 
 const (
-	// maxLatency is the largest time that is told apart, in nanoseconds.
-	maxLatency = int64(time.Minute)
+	// MaxLatency is the largest time that is told apart, in nanoseconds.
+	MaxLatency = int64(time.Minute)
 	// latencyDigits is the number of significant digits: 221 KB a histogram.
 	latencyDigits = 3
 )
@@ -23,14 +27,14 @@ type Latency struct {
 
 // NewLatency returns an empty histogram.
 func NewLatency() *Latency {
-	return &Latency{hist: hdrhistogram.New(1, maxLatency, latencyDigits)}
+	return &Latency{hist: hdrhistogram.New(1, MaxLatency, latencyDigits)}
 }
 
 // Record adds n times of ns nanoseconds. Times below zero count as zero.
 func (l *Latency) Record(ns, n int64) {
-	if ns > maxLatency {
+	if ns > MaxLatency {
 		l.above += n
-		ns = maxLatency
+		ns = MaxLatency
 	}
 	// It fails for values out of range and for counts beyond 2^63 only.
 	_ = l.hist.RecordValues(max(0, ns), n)
@@ -40,6 +44,11 @@ func (l *Latency) Record(ns, n int64) {
 func (l *Latency) Merge(m *Latency) {
 	l.hist.Merge(m.hist)
 	l.above += m.above
+}
+
+func (l *Latency) reset() {
+	l.hist.Reset()
+	l.above = 0
 }
 
 // Count is the number of recorded times.
@@ -94,4 +103,42 @@ func Micros(ns int64) string {
 	default:
 		return fmt.Sprintf("%.0f ms", us/1e3)
 	}
+}
+
+// latencyJSON is a [Latency] on its way.
+type latencyJSON struct {
+	Histogram string `json:"histogram,omitempty"` // HdrHistogram's V2 encoding in base64
+	Above     int64  `json:"above,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l *Latency) MarshalJSON() ([]byte, error) {
+	j := latencyJSON{Above: l.above}
+	if l.Count() > 0 {
+		b, err := l.hist.EncodeV2()
+		if err != nil {
+			return nil, err
+		}
+		j.Histogram = string(b)
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *Latency) UnmarshalJSON(text []byte) error {
+	var j latencyJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	*l = *NewLatency()
+	l.above = j.Above
+	if j.Histogram == "" {
+		return nil
+	}
+	h, err := hdrhistogram.Decode([]byte(j.Histogram))
+	if err != nil {
+		return err
+	}
+	l.hist.Merge(h)
+	return nil
 }
