@@ -32,6 +32,19 @@ func (c *coordinator) callClassic(r *Group) {
 	c.tellClassic()
 }
 
+// readers tells of a partition whether a member reads its topic, as far as they say so; nil
+// where they do not.
+func (c *coordinator) readers(name string) func(p group.Partition) bool {
+	topics, known := c.classic.Subscribed(name)
+	if !known {
+		return nil
+	}
+	return func(p group.Partition) bool {
+		t := c.b.Image().ByID(p.Topic)
+		return t != nil && topics[t.Name]
+	}
+}
+
 // newID makes the id of a member, which begins with the id of its client.
 func (c *coordinator) newID(client string) string {
 	var id group.MemberID

@@ -191,7 +191,7 @@ func (c *coordinator) forget(r *Group) {
 	for i := range r.Entries {
 		parts[i] = r.Entries[i].Partition
 	}
-	r.Outcome = c.state.Forget(r.Name, parts, codes)
+	r.Outcome = c.state.Forget(r.Name, parts, codes, c.readers(string(r.Name)))
 	for i := range r.Entries {
 		r.Entries[i].Code = codes[i]
 	}

@@ -193,8 +193,9 @@ func (s *State) Reset(now, wall int64, name []byte, entries []Entry) Code {
 }
 
 // Forget takes committed offsets away. A partition that a member owns is Active, one
-// without an offset is OK.
-func (s *State) Forget(name []byte, parts []Partition, codes []Code) Code {
+// without an offset is OK. others reports whether one of the members reads a partition that
+// are kept elsewhere, see [State.Occupy]; nil: they read all.
+func (s *State) Forget(name []byte, parts []Partition, codes []Code, others func(p Partition) bool) Code {
 	g := s.groups[string(name)]
 	if g == nil {
 		return Unknown
@@ -202,8 +203,12 @@ func (s *State) Forget(name []byte, parts []Partition, codes []Code) Code {
 	var gone []Partition
 	owned := g.owned(len(parts))
 	for i, p := range parts {
+		read := owned.has(p)
+		if g.others > 0 && others != nil {
+			read = others(p)
+		}
 		switch {
-		case owned.has(p):
+		case read:
 			codes[i] = Active
 		case g.index[p] != nil:
 			gone = append(gone, p)

@@ -28,7 +28,7 @@ func goldenRig(t testing.TB) *rig {
 	r.s.Join(r.now, &j)
 	r.s.Assign(r.now, []byte("floor"), []Entry{{Partition: part("orders", 5)}}, "desk-2")
 	r.s.Reset(r.now, 1_800_000_001_000_000_000, []byte("old"), []Entry{{Partition: part("orders", 1), Next: 9, Epoch: -1}, {Partition: part("orders", 2), Next: 9, Epoch: -1}})
-	r.s.Forget([]byte("old"), []Partition{part("orders", 2)}, make([]Code, 1))
+	r.s.Forget([]byte("old"), []Partition{part("orders", 2)}, make([]Code, 1), nil)
 	r.s.Remove([]byte("old"))
 	r.flush()
 	return r

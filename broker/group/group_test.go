@@ -224,7 +224,7 @@ func TestOffsetsOfAGroupInUseAreNotReset(t *testing.T) {
 	e := []Entry{{Partition: part("orders", 1), Next: 1, Epoch: -1}, {Partition: part("ticks", 0), Next: 4, Epoch: -1}}
 	r.s.Reset(r.now, 0, []byte("g"), e)
 	codes := make([]Code, 2)
-	r.s.Forget([]byte("g"), []Partition{part("orders", 1), part("ticks", 0)}, codes)
+	r.s.Forget([]byte("g"), []Partition{part("orders", 1), part("ticks", 0)}, codes, nil)
 	if e[0].Code != Active || e[1].Code != OK || codes[0] != Active || codes[1] != OK || r.s.Remove([]byte("g")) != Active {
 		t.Fatal(e, codes)
 	}
@@ -428,7 +428,7 @@ func TestNoRecordIsLargerThanTheLimit(t *testing.T) {
 		c.Entries = append(c.Entries, Entry{Partition: part("orders", n), Next: 1, Epoch: -1, Metadata: make([]byte, n*3)})
 	}
 	r.s.Commit(r.now, 0, &c)
-	r.s.Forget([]byte("g"), []Partition{part("orders", 3)}, make([]Code, 1))
+	r.s.Forget([]byte("g"), []Partition{part("orders", 3)}, make([]Code, 1), nil)
 	for n := range int32(100) {
 		r.s.Assign(r.now, []byte("table"), []Entry{{Partition: part("orders", n)}}, fmt.Sprint("instance-", n))
 	}

@@ -87,7 +87,7 @@ func (m *model) step() {
 	case n < 83:
 		p := m.partition()
 		codes := make([]Code, 1)
-		if m.s.Forget([]byte(group), []Partition{p}, codes) == OK && codes[0] == OK {
+		if m.s.Forget([]byte(group), []Partition{p}, codes, nil) == OK && codes[0] == OK {
 			delete(m.highest[group], p)
 		}
 	case n < 85:

@@ -98,7 +98,7 @@ func TestWhatIsOwnedIsLeftAloneAmongMany(t *testing.T) {
 			t.Fatal(code)
 		}
 		codes := make([]Code, k)
-		if code := r.s.Forget([]byte("g"), parts[:k], codes); code != OK {
+		if code := r.s.Forget([]byte("g"), parts[:k], codes, nil); code != OK {
 			t.Fatal(code)
 		}
 		for i := range k {

@@ -74,7 +74,7 @@ var table = [...]API{
 	{keyPartitions, "CreatePartitions", 0, 3, 2, "an assignment may only name broker 1"},
 	{keyDeleteGroups, "DeleteGroups", 0, 2, 2, ""},
 	{keyIncremental, "IncrementalAlterConfigs", 0, 1, 1, "as AlterConfigs"},
-	{keyOffsetDelete, "OffsetDelete", 0, 0, never, "GROUP_SUBSCRIBED_TO_TOPIC for every topic as long as the group has members that are Kafka clients"},
+	{keyOffsetDelete, "OffsetDelete", 0, 0, never, "GROUP_SUBSCRIBED_TO_TOPIC, not NON_EMPTY_GROUP, for every topic of a group with members that are not consumers"},
 	{keyCluster, "DescribeCluster", 0, 1, 0, ""},
 }
 

@@ -17,6 +17,7 @@ import (
 type member struct {
 	*client
 	group, id, instance string
+	says                []byte // of itself; "said" if it is nil
 	generation          int32
 	joined              kmsg.JoinGroupResponse
 }
@@ -28,6 +29,9 @@ func (m *member) join(v int16) int32 {
 	q := kmsg.NewPtrJoinGroupRequest()
 	q.Group, q.MemberID, q.SessionTimeoutMillis, q.RebalanceTimeoutMillis, q.ProtocolType = m.group, m.id, 10_000, 20_000, "consumer"
 	q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte("said")}}
+	if m.says != nil {
+		q.Protocols[0].Metadata = m.says
+	}
 	if m.instance != "" {
 		q.InstanceID = &m.instance
 	}
@@ -412,5 +416,29 @@ func TestGroupsAreDescribedListedAndDeleted(t *testing.T) {
 	a.leave(5, a.id, b.id)
 	want(t, "deleted", c.remove("crew"), "crew=0 ")
 	want(t, "listed", c.listed(4), "ours/mqd/Stable")
+	r.home()
+}
+
+// Of a group of consumers only the topics are kept that one of them subscribes to.
+func TestOffsetsOfTopicsThatNobodyReadsAreDeleted(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 69, shards: 2, broker: broker.Options{Classic: classic.Limits{Delay: -1}}})
+	for _, name := range []string{"events", "others", "third"} {
+		r.create(name, 2)
+	}
+	c := r.dial()
+	for _, name := range []string{"events", "others"} {
+		want(t, "a commit", c.commit(8, commitOf("crew", name, "", 1, 2)), "0 0")
+	}
+	a := r.member("crew")
+	said := kmsg.NewConsumerMemberMetadata()
+	said.Version, said.Topics = 1, []string{"events", "third"}
+	a.says = said.AppendTo(nil)
+	a.entered(9, a.enter(9))
+	want(t, "sync", a.synced(5, a.sync(5, map[string]string{a.id: "all"})), "all")
+	want(t, "what is read", c.forget("crew", "events", 0, 1, 9), "0 86 86 3")
+	want(t, "what is not", c.forget("crew", "others", 0), "0 0")
+	want(t, "what is left", c.committed(8, "crew", nil), "events/0=1@7: events/1=2@8: others/1=2@8:")
+	a.leave(5, a.id)
+	want(t, "with nobody there", c.forget("crew", "events", 0), "0 0")
 	r.home()
 }

@@ -8,9 +8,10 @@ import (
 
 // OffsetDelete, key 47, version 0.
 //
-// As long as a group has Kafka clients as members nothing of it is deleted; of one with
-// members of mqd's own protocol, no partition that one of them reads. Either is answered
-// with GROUP_SUBSCRIBED_TO_TOPIC.
+// Of a group with members that are consumers, no topic is deleted that one of them
+// subscribes to; of one with other Kafka clients, or whose members do not say in a known way
+// what they read, none; of one with members of mqd's own protocol, no partition that one of
+// them reads. Each is answered with GROUP_SUBSCRIBED_TO_TOPIC.
 
 // forgetRequest is a request in flight.
 type forgetRequest struct {
