@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
@@ -81,6 +82,12 @@ type Config struct {
 	KafkaAdvertise string
 	// KafkaIdleTimeout closes silent connections of Kafka clients. Default 10 min.
 	KafkaIdleTimeout time.Duration
+	// KafkaRequestBytes is the largest produce request of a Kafka client. Default 16 MiB;
+	// each shard has memory for two.
+	KafkaRequestBytes int
+	// Classic bounds the members that Kafka clients are of groups. Its Delay is 250 ms by
+	// default; a negative one is none.
+	Classic classic.Limits
 	// Shards is the number of shards, 1 to MaxShards. Default 1.
 	Shards int
 	// CPUs are the CPUs that shards are pinned to, in order; empty: not pinned.
@@ -202,6 +209,7 @@ func (c Config) withDefaults() Config {
 	if c.KafkaIdleTimeout == 0 {
 		c.KafkaIdleTimeout = 10 * time.Minute
 	}
+	defInt(&c.KafkaRequestBytes, 16<<20)
 	if c.CompactionRate == 0 {
 		c.CompactionRate = 32 << 20
 	}
@@ -242,6 +250,8 @@ func (c *Config) validate() error {
 		{"files", int64(c.Files), minFiles, maxFiles},
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"idle timeout of Kafka clients in milliseconds", c.KafkaIdleTimeout.Milliseconds(), 1, math.MaxUint32},
+		{"largest request of Kafka clients in bytes", int64(c.KafkaRequestBytes), minKafkaRequest, maxKafkaRequest},
+		{"session timeout of Kafka clients in milliseconds", c.Classic.WithDefaults().MinSession.Milliseconds(), 1, c.Classic.WithDefaults().MaxSession.Milliseconds()},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
 		{"memory of a start in bytes", c.RecoveryBytes, 0, math.MaxInt64},
 		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},

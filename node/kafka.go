@@ -13,8 +13,9 @@ import (
 // Memory for Kafka's large requests: producers put batches for many partitions into
 // one, and know no limit but the broker's.
 const (
-	kafkaRequest  = 16 << 20
-	kafkaRequests = 2 // of each shard, at a time
+	minKafkaRequest = 1 << 20
+	maxKafkaRequest = 256 << 20
+	kafkaRequests   = 2 // of each shard, at a time
 )
 
 // openKafka adds Kafka's door to the shard's connections, if it is wanted.
@@ -24,7 +25,7 @@ func (s *member) openKafka() error {
 		return nil
 	}
 	s.kafka = kafka.NewServer(s.broker, s.conns, kafka.Options{
-		IdleTimeout: n.cfg.KafkaIdleTimeout, MaxRequest: kafkaRequest, MaxPinned: n.maxPinned(),
+		IdleTimeout: n.cfg.KafkaIdleTimeout, MaxRequest: n.cfg.KafkaRequestBytes, MaxPinned: n.maxPinned(),
 		Refused: func(remote string, why error, connections int) {
 			n.cfg.Log.Warn("a connection of a Kafka client is closed", "from", remote, "reason", why, "connections", connections)
 		},

@@ -3,7 +3,11 @@ package node
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/mqd-broker/mqd/broker/classic"
 )
 
 func TestKafkaClientsAreNeverToldAnAddressThatNobodyCanConnectTo(t *testing.T) {
@@ -34,5 +38,29 @@ func TestKafkaClientsAreNeverToldAnAddressThatNobodyCanConnectTo(t *testing.T) {
 		if (err == nil) != (x.port != 0) || err == nil && (host != x.host || port != x.port) {
 			t.Errorf("configured %q, listening on %s: %s, %d, %v", x.configured, x.bound, host, port, err)
 		}
+	}
+}
+
+// Large messages need larger frames than Kafka's requests: then those have no memory of
+// their own.
+func TestMemoryForRequestsOfKafkaClientsFitsTheFrames(t *testing.T) {
+	for _, x := range []struct {
+		message, request int
+		frames           int
+	}{
+		{1 << 20, 0, 2}, {1 << 20, 1 << 20, 0}, {64 << 20, 0, 0}, {64 << 20, 128 << 20, 2},
+	} {
+		n := &Node{cfg: Config{Dir: "d", KafkaListen: "127.0.0.1:0", MaxMessageBytes: x.message, KafkaRequestBytes: x.request}.withDefaults()}
+		o := n.connOptions()
+		if o.JumboFrames != x.frames || (o.JumboFrame > o.MaxFrame) != (o.JumboFrames > 0) {
+			t.Errorf("messages of %d bytes, requests of %d: %d frames of %d, others of %d", x.message, x.request, o.JumboFrames, o.JumboFrame, o.MaxFrame)
+		}
+	}
+}
+
+func TestSessionTimeoutsOfKafkaClientsAreInOrder(t *testing.T) {
+	c := Config{Dir: "d", Listen: "l", Classic: classic.Limits{MinSession: time.Minute, MaxSession: time.Second}}.withDefaults()
+	if err := c.validate(); err == nil || !strings.Contains(err.Error(), "session timeout") {
+		t.Errorf("a shortest session timeout above the longest: %v", err)
 	}
 }

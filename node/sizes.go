@@ -53,7 +53,7 @@ func (n *Node) brokerOptions() broker.Options {
 	o := broker.Options{
 		Dir: n.cfg.Dir, MaxBatch: n.cfg.MaxMessageBytes, Partitions: uint32(n.cfg.DefaultPartitions), Events: (*events)(n),
 		GroupPartitions: uint32(n.cfg.GroupPartitions), GroupLogBytes: n.cfg.GroupLogBytes, Groups: n.cfg.Groups,
-		RetentionPause: n.cfg.RetentionPause, DeleteOnFull: n.cfg.DeleteOnFull,
+		Classic: n.cfg.Classic, RetentionPause: n.cfg.RetentionPause, DeleteOnFull: n.cfg.DeleteOnFull,
 	}
 	if n.cfg.AutoCreate {
 		o.AutoCreate = broker.AutoCreateOn
@@ -71,8 +71,8 @@ func (n *Node) maxPinned() int {
 
 func (n *Node) connOptions() conn.Options {
 	o := conn.Options{MaxFrame: max(n.cfg.MaxMessageBytes+frameOverhead, wire.MaxFrameBeforeHello)}
-	if n.cfg.KafkaListen != "" {
-		o.JumboFrame, o.JumboFrames = kafkaRequest, kafkaRequests
+	if n.cfg.KafkaListen != "" && n.cfg.KafkaRequestBytes > o.MaxFrame {
+		o.JumboFrame, o.JumboFrames = n.cfg.KafkaRequestBytes, kafkaRequests
 	}
 	return o
 }

@@ -290,6 +290,7 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 	c := b.cfg
 	return node.Config{
 		Dir: c.DataDir, Listen: c.Listen, KafkaListen: c.KafkaListen, KafkaAdvertise: c.KafkaAdvertise, KafkaIdleTimeout: c.KafkaIdleTimeout,
+		KafkaRequestBytes: int(c.KafkaRequest), Classic: c.Classic(),
 		Shards: p.Shards, CPUs: p.CPUs, Idle: p.Idle, Spin: c.Spin, LongTurn: c.TraceTurn, Slow: c.TraceStages,
 		JournalBytes: c.JournalSize, CacheBytes: c.CacheSize, MaxMessageBytes: int(c.MaxMessageBytes),
 		MaxConnections: c.MaxConnections, MaxConnectionsPerAddress: c.MaxConnectionsPerAddress, AcceptRate: c.AcceptRate,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/classic"
 	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/mqd-broker/mqd/engine/producers"
 	"github.com/mqd-broker/mqd/engine/shard"
@@ -19,6 +20,9 @@ type Options struct {
 	Listen                                               string
 	KafkaListen, KafkaAdvertise                          string // "": nowhere, and by itself
 	KafkaIdleTimeout                                     time.Duration
+	KafkaRequest                                         int64
+	KafkaMembers                                         int
+	KafkaMinSession, KafkaMaxSession, KafkaDelay         time.Duration
 	Insecure                                             bool
 	MaxConnections, MaxConnectionsPerAddress, AcceptRate int
 	IdleTimeout                                          time.Duration
@@ -63,6 +67,15 @@ type Options struct {
 // Groups are the bounds of consumer groups.
 func (o *Options) Groups() group.Limits {
 	return group.Limits{Groups: o.GroupMax, Offsets: o.GroupOffsets, Retention: o.GroupRetention}
+}
+
+// Classic are the bounds of groups of Kafka clients.
+func (o *Options) Classic() classic.Limits {
+	l := classic.Limits{Members: o.KafkaMembers, MinSession: o.KafkaMinSession, MaxSession: o.KafkaMaxSession, Delay: o.KafkaDelay}
+	if l.Delay == 0 {
+		l.Delay = -1 // none
+	}
+	return l
 }
 
 // Apply says when a changed setting is in force.
@@ -175,11 +188,21 @@ func netSettings(o *Options) []Setting {
 			Help: "receive buffers of each shard, 64KiB each, a power of two"},
 
 		{Name: KafkaListen, Flag: "kafka-listen", Default: Off, value: textValue{to: &o.KafkaListen, word: Off},
-			Help: "address of Kafka's protocol, host:port; port 0 takes a free one, off is none; it takes 32MiB more of each shard for large requests"},
+			Help: "address of Kafka's protocol, host:port; port 0 takes a free one, off is none; it takes twice kafka.max_request more of each shard"},
 		{Name: KafkaAdvertise, Flag: "kafka-advertise", Default: Auto, value: textValue{to: &o.KafkaAdvertise, word: Auto},
 			Help: "address that Kafka clients are told to connect to, host:port; auto is the one listened on, or one of this machine where that is every address"},
 		{Name: "kafka.idle_timeout", Flag: "kafka-idle-timeout", Default: "10m", value: durationValue{&o.KafkaIdleTimeout, time.Second, 24 * time.Hour},
 			Help: "close a connection of a Kafka client that has been silent for so long"},
+		{Name: "kafka.max_request", Flag: "kafka-max-request", Default: "16MiB", value: sizeValue{to: &o.KafkaRequest, min: mib, max: 256 * mib},
+			Help: "largest produce request of a Kafka client, which can have batches for many partitions; each shard has memory for two"},
+		{Name: "kafka.rebalance_delay", Flag: "kafka-rebalance-delay", Default: "250ms", value: durationValue{&o.KafkaDelay, 0, 10 * time.Minute},
+			Help: "how long a group of Kafka clients without members waits for more when the first one has come, and as long again when another has; 0s is not at all"},
+		{Name: "kafka.min_session_timeout", Flag: "kafka-min-session-timeout", Default: "1s", value: durationValue{&o.KafkaMinSession, 10 * time.Millisecond, time.Hour},
+			Help: "shortest session timeout that members of Kafka clients may ask for"},
+		{Name: "kafka.max_session_timeout", Flag: "kafka-max-session-timeout", Default: "30m", value: durationValue{&o.KafkaMaxSession, time.Second, 24 * time.Hour},
+			Help: "longest session timeout that members of Kafka clients may ask for, not below the shortest"},
+		{Name: "kafka.max_members", Flag: "kafka-max-members", Default: "1000", value: countValue{to: &o.KafkaMembers, min: 1, max: 100_000},
+			Help: "most members of one group of Kafka clients"},
 	}
 }
 
