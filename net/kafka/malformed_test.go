@@ -199,3 +199,37 @@ func TestOnlyProducesMayBeLarge(t *testing.T) {
 	}
 	r.home()
 }
+
+// What is made of a request of an administrator may be a hundred times as large: such
+// requests are not in the works in any number, and others wait meanwhile.
+func TestRequestsThatTakeMuchMemoryWaitForEachOther(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 34, kafka: kafka.Options{MaxRequests: 50}})
+	r.create("events", 1)
+	tap, waits := r.shards[0].tap, func() uint64 { return r.shards[0].server.Counters().Get(kafka.ShardWaits) }
+	tap.holdAdmin = true
+	one, two, three := r.dial(), r.dial(), r.dial()
+	create := func(c *client, name string) int32 {
+		q := kmsg.NewPtrCreateTopicsRequest()
+		q.Topics = append(q.Topics, newTopic(strings.Repeat(name, 240), 1, 1, "retention.ms=60000", "segment.ms=60000"))
+		return c.ask(7, q)
+	}
+	first := create(one, "a")
+	r.until("the first is in the works", func() bool { return len(tap.admins) == 1 })
+	if n := r.shards[0].server.InFlight(); n < 50 || n > 100 {
+		t.Fatalf("a request of about 300 bytes weighs as much as %d partitions", n)
+	}
+	second := create(two, "b")
+	r.until("the second waits", func() bool { return waits() == 1 })
+	third := three.ask(12, fetchOf("events", 0))
+	r.until("a fetch waits", func() bool { return waits() == 2 })
+	if len(tap.admins) != 1 {
+		t.Fatalf("%d requests are in the works", len(tap.admins))
+	}
+	tap.holdAdmin = false
+	tap.Shard.Admin(tap.admins[0])
+	var a kmsg.CreateTopicsResponse
+	one.take(7, first, &a)
+	two.take(7, second, &a)
+	three.fetched(12, third)
+	r.home()
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/net/conn"
+	"github.com/mqd-broker/mqd/net/kafka/groups"
 	"github.com/mqd-broker/mqd/net/waitlist"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -20,6 +21,7 @@ type peer struct {
 
 	inFlight      int // requests
 	inFlightBytes int // of frames that are kept
+	weight        int // of the request that is alone in the works, as partitions
 	first, last   *produceRequest
 	fetching      *fetchRequest       // nil: none waits for messages
 	waits         waitlist.Node[peer] // in Server.waiting
@@ -41,6 +43,7 @@ func (p *peer) began(parts, n int) {
 func (p *peer) done(parts, n int) {
 	s := p.srv
 	s.open -= parts
+	p.unload()
 	p.inFlight--
 	p.inFlightBytes -= n
 	if p.inFlight == 0 {
@@ -57,6 +60,22 @@ func (p *peer) done(parts, n int) {
 		s.peers = p
 	}
 	s.wake()
+}
+
+// coldWeight is how many bytes of a request that kmsg decodes weigh as much as a partition:
+// what is made of a byte may take a hundred.
+const coldWeight = 6
+
+// load counts what a request of n bytes may take that is going to be alone in the works.
+func (p *peer) load(n int) {
+	p.weight = n / coldWeight
+	p.srv.open += p.weight
+}
+
+// unload ends that.
+func (p *peer) unload() {
+	p.srv.open -= p.weight
+	p.weight = 0
 }
 
 // bound stops reading a connection that has its bound in flight.
@@ -106,10 +125,24 @@ func (p *peer) request(h *header, f *conn.Frame) {
 		p.malformed(h, fmt.Errorf("%w: %d bytes, expected at most %d", errLength, n, maxCold))
 		return
 	}
-	switch h.key {
-	case keyFetch:
+	if h.key == keyFetch {
 		s.count.add(Fetches)
 		p.fetch(h)
+		return
+	}
+	if !groups.Has(h.key) { // those may wait for long, and keep no more than their bounds allow
+		p.load(len(f.Bytes()))
+	}
+	p.cold(h)
+	if p.weight > 0 && p.inFlight == 0 { // it has been answered
+		p.unload()
+	}
+}
+
+// cold takes a request that kmsg decodes.
+func (p *peer) cold(h *header) {
+	s := p.srv
+	switch h.key {
 	case keyListOffsets:
 		s.count.add(OffsetLookups)
 		p.listOffsets(h)

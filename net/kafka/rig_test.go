@@ -77,7 +77,9 @@ func (s *testShard) Move(int, *conn.State) bool { return false }
 // tap stands between the front door and the broker, and can keep produces back.
 type tap struct {
 	*broker.Shard
-	hold              bool
+	hold              bool // produces
+	holdAdmin         bool
+	admins            []*broker.Admin
 	produces          []*broker.Produce
 	fetched, released int
 }
@@ -88,6 +90,14 @@ func (b *tap) Produce(r *broker.Produce) {
 		return
 	}
 	b.Shard.Produce(r)
+}
+
+func (b *tap) Admin(r *broker.Admin) {
+	if b.holdAdmin {
+		b.admins = append(b.admins, r)
+		return
+	}
+	b.Shard.Admin(r)
 }
 
 // let lets a produce go on that was kept back.
