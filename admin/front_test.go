@@ -116,6 +116,41 @@ func TestCountersNeverGoBackWhileScraped(t *testing.T) {
 	}
 }
 
+func TestBuffersThatAreAwayAreCounted(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.produce("orders", 1, "a message")
+	m := r.scrape(PathPublicMetrics)
+	for away := 1.0; away > 0; { // nothing is asked any more: what was lent comes home
+		away, m = 0, r.scrape(PathPublicMetrics)
+		for _, shard := range []string{"0", "1"} {
+			for _, pool := range []string{"receive", "frame", "send", "cache"} {
+				n, ok := m.values[`mqd_buffers_away{shard="`+shard+`",pool="`+pool+`"}`]
+				if !ok || n < 0 {
+					t.Fatalf("shard %s: %v of pool %s are away, %v", shard, n, pool, ok)
+				}
+				away += n
+			}
+		}
+	}
+	for _, shard := range []string{"0", "1"} {
+		if ratio := m.values[`mqd_pool_reuse_ratio{shard="`+shard+`",pool="receive"}`]; ratio != 1 {
+			t.Errorf("shard %s: ratio %v", shard, ratio)
+		}
+	}
+	if m.values[`mqd_receives_total{shard="0"}`]+m.values[`mqd_receives_total{shard="1"}`] == 0 {
+		t.Error("nothing was received")
+	}
+	for _, c := range []struct {
+		taken, missed uint64
+		want          float64
+	}{{0, 0, 1}, {3, 1, 0.75}, {0, 2, 0}} {
+		if got := reuse(c.taken, c.missed); got != c.want {
+			t.Errorf("%d and %d: %v", c.taken, c.missed, got)
+		}
+	}
+}
+
 func TestWhatTheProcessHoldsAndLacksIsTold(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.WakeLimit = func() (time.Duration, bool) { return 10 * time.Microsecond, true }

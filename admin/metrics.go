@@ -69,6 +69,7 @@ func families() []family {
 		all = append(all, f.family())
 	}
 	all = append(all, ofLabelledShards()...)
+	all = append(all, ofPools()...)
 	all = append(all, stageSeconds())
 	all = append(all, ofPartitions()...)
 	return append(all, ofGroups()...)

@@ -251,6 +251,57 @@ func ofBrokers() []shardFamily {
 	}
 }
 
+// pools are the kinds of memory that a shard has from its start and gives out again and
+// again: how much of it is away, and how often some was taken and was not there.
+var pools = []struct {
+	name          string
+	away          func(s *node.ShardFigures) int
+	taken, missed func(s *node.ShardFigures) uint64 // nil: not counted
+}{
+	{"receive", func(s *node.ShardFigures) int { return s.RecvBufs - s.FreeBufs },
+		func(s *node.ShardFigures) uint64 { return s.Conn.Get(conn.Receives) }, func(s *node.ShardFigures) uint64 { return s.Conn.Get(conn.Starvations) }},
+	{"frame", func(s *node.ShardFigures) int { return s.Outstanding.Slabs },
+		func(s *node.ShardFigures) uint64 { return s.Conn.Get(conn.FramesAssembled) }, func(s *node.ShardFigures) uint64 { return s.Conn.Get(conn.FrameWaits) }},
+	{"send", func(s *node.ShardFigures) int { return s.Outstanding.SendBuffers }, nil, nil},
+	{"cache", func(s *node.ShardFigures) int { return s.Usage.PinnedPieces }, nil, nil},
+}
+
+// ofPools are the metrics of pools.
+func ofPools() []family {
+	return []family{
+		{name: "mqd_buffers_away", kind: gauge, labels: []string{"shard", "pool"},
+			help: "Buffers that are not home: receive buffers, memory for whole frames, send memory, and pieces of the cache that answers keep. Without connections all are home.",
+			collect: func(v *view, sample func(float64, ...string)) {
+				for s := range v.shards() {
+					for _, p := range pools {
+						if s.Answered {
+							sample(float64(p.away(s)), strconv.Itoa(s.Shard), p.name)
+						}
+					}
+				}
+			}},
+		{name: "mqd_pool_reuse_ratio", kind: gauge, labels: []string{"shard", "pool"},
+			help: "Share of the wishes for a buffer since the start that found one at home at once; the others waited. 1 before the first.",
+			collect: func(v *view, sample func(float64, ...string)) {
+				for s := range v.shards() {
+					for _, p := range pools {
+						if p.taken != nil {
+							sample(reuse(p.taken(s), p.missed(s)), strconv.Itoa(s.Shard), p.name)
+						}
+					}
+				}
+			}},
+	}
+}
+
+// reuse is the share of what was there at once.
+func reuse(taken, missed uint64) float64 {
+	if taken+missed == 0 {
+		return 1
+	}
+	return float64(taken) / float64(taken+missed)
+}
+
 // ofLabelledShards are the metrics with more than one sample for each shard.
 func ofLabelledShards() []family {
 	return []family{

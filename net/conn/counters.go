@@ -22,6 +22,7 @@ const (
 	FrameWaits
 	BadFrames
 	Pauses
+	Receives
 	Starvations
 	Spills
 	Sends
@@ -55,6 +56,7 @@ var CounterTable = [...]CounterInfo{
 	{FrameWaits, "frame_memory_waits_total", "times that a connection waited for frame memory"},
 	{BadFrames, "bad_frames_total", "frames whose length was refused"},
 	{Pauses, "connection_pauses_total", "times that a connection stopped being read"},
+	{Receives, "receives_total", "receives into a receive buffer"},
 	{Starvations, "receive_starvations_total", "receives that found no receive buffer"},
 	{Spills, "receive_spills_total", "times that unread bytes of a connection were moved out of receive buffers"},
 	{Sends, "sends_total", "sends submitted"},

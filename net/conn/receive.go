@@ -54,6 +54,7 @@ func (c *Conn) received(op *aio.Op) {
 			s.releaseBuf(int(op.BufID))
 			return
 		}
+		s.count.local[Receives]++
 		c.unread.push(c.newInbuf(int(op.BufID), op.Data))
 		c.greedy = c.greedy || c.held > max(minShare, s.drv.FreeBufs())
 		c.parse()
