@@ -50,13 +50,21 @@ func (s *Server) expose(w http.ResponseWriter, r *http.Request, public bool) {
 			v.groups, v.ungrouped = c.Node.GroupFigures(r.Context(), maxGroupRows)
 		}
 	}
+	form, binary := contentType, wantsNative(r.Header.Get("Accept"))
+	if binary {
+		form = nativeType
+	}
 	var out bytes.Buffer
 	for _, f := range families() {
-		if !f.private || !public {
+		switch {
+		case f.private && public:
+		case binary:
+			f.native(&out, &v)
+		default:
 			f.write(&out, &v)
 		}
 	}
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", form)
 	_, _ = w.Write(out.Bytes()) // whoever has gone reads no error either
 }
 
