@@ -12,6 +12,8 @@ import (
 
 // load looks at what a broker does, again and again, and judges whether it is too much.
 type load struct {
+	patience time.Duration // for answers
+
 	mu    sync.Mutex
 	judge scale.Judge
 
@@ -49,7 +51,7 @@ func (l *load) look(ctx context.Context, now time.Time, service *node.Service) {
 	look := scale.Look{At: now}
 	if c := service.Condition(); c.Node != nil {
 		look.Of = c.Node
-		ctx, cancel := context.WithTimeout(ctx, askPatience)
+		ctx, cancel := context.WithTimeout(ctx, l.patience)
 		defer cancel()
 		for _, s := range c.Node.Figures(ctx).Shards {
 			if !s.Answered {

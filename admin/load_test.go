@@ -10,7 +10,7 @@ import (
 
 func TestALoadThatLastsIsASignal(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Scale = scale.Limits{FetchP99: time.Hour, ProduceRate: 10} })
-	l, at := &load{}, time.Now()
+	l, at := &load{patience: patience}, time.Now()
 	l.judge.Limits = r.front.opts.Scale
 	look := func() scale.Signals {
 		l.look(t.Context(), at, r.service)
@@ -37,9 +37,8 @@ func TestALoadThatLastsIsASignal(t *testing.T) {
 func TestSignalsAreServed(t *testing.T) {
 	r := newRig(t)
 	r.start()
-	r.front.load.mu.Lock() // whatever the front sees itself
+	r.front.load.close() // what it would see itself is not this
 	r.front.load.judge = loaded()
-	r.front.load.mu.Unlock()
 	m := r.scrape(PathPublicMetrics)
 	for series, want := range map[string]float64{
 		`mqd_scale_signal{signal="fetch_latency"}`: 0, `mqd_scale_signal{signal="produce_rate"}`: 1, "mqd_scale_produce_rate_bytes": 100, "mqd_scale_fetch_p99_seconds": 0,

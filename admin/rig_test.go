@@ -63,7 +63,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	seed := seedOf(t)
 	t.Logf("seed %d (-admin.rig)", seed)
 	r := &rig{t: t, w: sim.New(sim.Options{Seed: seed, Mode: sim.RealTime}), service: node.NewService()}
-	o := Options{Listen: "127.0.0.1:0", Version: `v1.2.3 "test"`, Service: r.service, Log: slog.New(slog.DiscardHandler)}
+	o := Options{Listen: "127.0.0.1:0", Version: `v1.2.3 "test"`, Service: r.service, Log: slog.New(slog.DiscardHandler), patience: patience}
 	for _, f := range change {
 		f(&o)
 	}

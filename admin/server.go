@@ -56,6 +56,9 @@ type Options struct {
 	Recorder *flight.Recorder
 	// Log gets what an operator should hear of.
 	Log *slog.Logger
+
+	// patience is how long shards may take to answer. 0 is askPatience; tests have more.
+	patience time.Duration
 }
 
 // Server is a running front.
@@ -80,12 +83,15 @@ func Listen(o Options) (*Server, error) {
 	if o.Warnings == nil {
 		o.Warnings = func() []string { return nil }
 	}
+	if o.patience == 0 {
+		o.patience = askPatience
+	}
 	s := &Server{opts: o, addr: l.Addr().String(), began: time.Now(), ask: make(chan struct{}, askers)}
 	s.http = http.Server{
 		Handler: attended(s.handler()), ConnContext: withGuest, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
-	s.load.judge.Limits = o.Scale
+	s.load.judge.Limits, s.load.patience = o.Scale, o.patience
 	s.load.watch(o.Service)
 	go func() {
 		if err := s.http.Serve(gather(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
@@ -175,7 +181,7 @@ func (s *Server) asking(h http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		defer func() { <-s.ask }()
-		ctx, cancel := context.WithTimeout(r.Context(), askPatience)
+		ctx, cancel := context.WithTimeout(r.Context(), s.opts.patience)
 		defer cancel()
 		h(w, r.WithContext(ctx))
 	}

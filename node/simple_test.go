@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,8 +48,17 @@ func TestTheDriverForDevelopmentRunsANode(t *testing.T) {
 			t.Fatalf("%v", l.failed)
 		}
 		killed := filepath.Join(t.TempDir(), "killed")
-		if err := os.CopyFS(killed, os.DirFS(cfg.Dir)); err != nil {
-			t.Fatal(err)
+		for {
+			err := os.CopyFS(killed, os.DirFS(cfg.Dir))
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // else something got its name meanwhile
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(killed); err != nil {
+				t.Fatal(err)
+			}
 		}
 		l.mustHave(topics...)
 		for _, dir := range []string{cfg.Dir, killed} {
