@@ -110,7 +110,7 @@ func TestAHundredConnectionsAreServedAndLeaveNothingBehind(t *testing.T) {
 	id := b.topic("crowd", 4)
 	c := b.open()
 	b.mustServe(c, id)
-	files, err := rig.OpenFiles(b.p.PID())
+	sockets, err := rig.OpenSockets(b.p.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,10 +136,9 @@ func TestAHundredConnectionsAreServedAndLeaveNothingBehind(t *testing.T) {
 	if want := int64(connections*messages + 1); sum != want {
 		t.Errorf("%d messages, expected %d", sum, want)
 	}
-	b.wait("the connections' files are closed", func() bool {
-		n, err := rig.OpenFiles(b.p.PID())
-		// Segment files may have been opened meanwhile.
-		return err == nil && n <= files+4
+	b.wait("the connections' sockets are closed", func() bool {
+		n, err := rig.OpenSockets(b.p.PID())
+		return err == nil && n <= sockets
 	})
 	b.mustBeBounded()
 	b.mustServe(c, id)

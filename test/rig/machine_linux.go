@@ -62,8 +62,15 @@ func ReadMemory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// OpenFiles is the number of files that a process has open.
-func OpenFiles(pid int) (int, error) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	return len(entries), err
+// OpenSockets is the number of sockets that a process has open.
+func OpenSockets(pid int) (n int, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		// One that has been closed meanwhile is none.
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n, err
 }

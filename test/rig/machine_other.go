@@ -20,5 +20,5 @@ var errNotLinux = errors.New("rig: not Linux")
 // ReadMemory is for Linux.
 func ReadMemory(int) (Memory, error) { return Memory{}, errNotLinux }
 
-// OpenFiles is for Linux.
-func OpenFiles(int) (int, error) { return 0, errNotLinux }
+// OpenSockets is for Linux.
+func OpenSockets(int) (int, error) { return 0, errNotLinux }
