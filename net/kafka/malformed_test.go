@@ -117,7 +117,7 @@ func (r *rig) try(b []byte) bool {
 	return answered
 }
 
-func TestARequestCutAnywhereEndsItsConnectionOnly(t *testing.T) {
+func TestK7ARequestCutAnywhereEndsItsConnectionOnly(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 30, shards: 2})
 	r.create("events", 2)
 	for name, f := range samples() {
@@ -133,7 +133,7 @@ func TestARequestCutAnywhereEndsItsConnectionOnly(t *testing.T) {
 	r.home()
 }
 
-func TestWrongLengthsEndTheirConnectionsOnly(t *testing.T) {
+func TestK7WrongLengthsEndTheirConnectionsOnly(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 31, shards: 2})
 	r.create("events", 2)
 	for _, f := range samples() {
@@ -155,7 +155,7 @@ func TestWrongLengthsEndTheirConnectionsOnly(t *testing.T) {
 	r.home()
 }
 
-func TestOtherProtocolsAreToldApart(t *testing.T) {
+func TestK7OtherProtocolsAreToldApart(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 32})
 	r.create("events", 1)
 	for text, want := range map[string]string{

@@ -29,6 +29,7 @@ const (
 // rig is a whole node and its clients in one simulated world, turned by one goroutine.
 type rig struct {
 	t       testing.TB
+	opts    rigOptions
 	w       *sim.World
 	node    *broker.Node
 	census  *conn.Census
@@ -45,6 +46,7 @@ type rigOptions struct {
 	seed    uint64
 	shards  int
 	journal int64
+	expiry  time.Duration // of producers
 	broker  broker.Options
 	kafka   kafka.Options
 }
@@ -133,11 +135,20 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r.far = r.w.ClientDriver(aio.Options{ArenaBytes: 64 << 20, RecvBuffers: 64, RecvBufferBytes: 16 << 10})
 	r.clock = r.w.Driver(aio.Options{RecvBuffers: 2})
 	o.kafka.Refused = func(_ string, why error, _ int) { r.refused = append(r.refused, why) }
+	r.opts = o
 	r.start(o)
 	return r
 }
 
-// start recovers the empty disk and starts the node.
+// restart kills the broker and starts it again.
+func (r *rig) restart() {
+	r.w.Kill()
+	r.shards, r.clock = nil, r.w.Driver(aio.Options{RecvBuffers: 2})
+	r.census = conn.NewCensus(conn.CensusLimits{Total: 10_000})
+	r.start(r.opts)
+}
+
+// start recovers what is on the disk and starts the node.
 func (r *rig) start(o rigOptions) {
 	for range o.shards {
 		r.shards = append(r.shards, &testShard{rig: r, drv: r.w.Driver(aio.Options{ArenaBytes: 128 << 20})})
@@ -157,7 +168,7 @@ func (r *rig) start(o rigOptions) {
 		s.loop.SetWorker(s)
 		store := must(engine.NewStore(s.loop, engine.StoreOptions{
 			Dir: dataDir, Shard: i, Shards: o.shards, Term: rec.Term, Node: rec.Node.ID, Slots: rec.Slots,
-			ChunkBytes: 8 << 20, ColdReads: 4, Writers: 3, MaxBatch: maxBatch, Identity: rec.Identity,
+			ChunkBytes: 8 << 20, ColdReads: 4, Writers: 3, MaxBatch: maxBatch, Identity: rec.Identity, ProducerExpiry: o.expiry,
 		}))
 		j := must(recovery.OpenJournal(s.drv, rec, dataDir, i, o.journal, journal.Options{Observer: store, MaxBody: maxBatch}))
 		store.SetJournal(j, rec.Sequence[i])
