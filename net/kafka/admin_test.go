@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/mqd-broker/mqd/broker"
+	"github.com/mqd-broker/mqd/broker/classic"
 )
 
 // newTopic is a topic of a CreateTopics request, with configurations as name=value.
@@ -309,6 +310,38 @@ func TestTheClusterIsOneBroker(t *testing.T) {
 		c.take(v, c.ask(v, q), &a)
 		if a.ErrorCode != 0 || len(a.Brokers) != 1 || a.Brokers[0].Host != "broker.test" || a.ControllerID != 1 || len(a.ClusterID) != 22 {
 			t.Errorf("version %d: %+v", v, a)
+		}
+	}
+	r.home()
+}
+
+// Tools that read, change and write back a topic know these names, of whatever release.
+func TestEveryConfigurationThatKafkaHasIsDescribed(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 59, broker: broker.Options{Partitions: 3, Classic: classic.Limits{Delay: 40e6, Members: 77, MinSession: 2e9}}})
+	r.create("events", 1)
+	c := r.dial()
+	_, all := c.described(4, 2, "events")
+	for _, name := range strings.Fields(`cleanup.policy compression.gzip.level compression.lz4.level compression.type
+		compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+		follower.replication.throttled.replicas index.interval.bytes leader.replication.throttled.replicas
+		local.retention.bytes local.retention.ms max.compaction.lag.ms max.message.bytes message.downconversion.enable
+		message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.difference.max.ms
+		message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate
+		remote.storage.enable retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+		unclean.leader.election.enable mqd.durability mqd.flush.bytes`) {
+		if d, ok := all[name]; !ok || d.Value == nil || d.ConfigType == 0 || d.Documentation == nil || *d.Documentation == "" {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	_, all = c.described(4, 4, "1")
+	for name, want := range map[string]string{
+		"num.partitions": "3", "default.replication.factor": "1", "min.insync.replicas": "1", "auto.create.topics.enable": "false",
+		"group.initial.rebalance.delay.ms": "40", "group.max.size": "77", "group.min.session.timeout.ms": "2000",
+		"group.max.session.timeout.ms": "1800000", "offsets.retention.minutes": "10080", "offset.metadata.max.bytes": "4096",
+		"message.max.bytes": "262144", "connections.max.idle.ms": "600000", "log.retention.ms": "-1", "log.segment.bytes": "536870912",
+	} {
+		if d := all[name]; d.Value == nil || *d.Value != want || !d.ReadOnly || d.ConfigType == 0 {
+			t.Errorf("%s: %+v, expected %s", name, text(d.Value), want)
 		}
 	}
 	r.home()

@@ -7,6 +7,8 @@ import (
 
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
+	"github.com/mqd-broker/mqd/broker/classic"
+	"github.com/mqd-broker/mqd/broker/group"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -43,7 +45,10 @@ func limitMillis(d time.Duration) string {
 var configs = [...]config{
 	{name: "cleanup.policy", kind: kmsg.ConfigTypeList, own: "cleanup.policy",
 		get: func(c *catalog.Config) string { return c.CleanupPolicy().String() }},
+	{name: "compression.gzip.level", kind: kmsg.ConfigTypeInt, value: "-1", help: "batches stay as their producers compressed them"},
+	{name: "compression.lz4.level", kind: kmsg.ConfigTypeInt, value: "9", help: "batches stay as their producers compressed them"},
 	{name: "compression.type", kind: kmsg.ConfigTypeString, value: "producer", help: "batches stay as their producers compressed them"},
+	{name: "compression.zstd.level", kind: kmsg.ConfigTypeInt, value: "3", help: "batches stay as their producers compressed them"},
 	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, own: "delete.retention.ms",
 		get: func(c *catalog.Config) string { return number(c.DeleteRetention().Milliseconds()) }},
 	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "files go when nobody reads them any more"},
@@ -51,13 +56,19 @@ var configs = [...]config{
 	{name: "flush.ms", kind: kmsg.ConfigTypeLong, own: "flush.interval",
 		get:  func(c *catalog.Config) string { return number(c.FlushInterval().Milliseconds()) },
 		help: "longest time until what is acknowledged begins to be made safe; 0 with mqd.durability flushed"},
+	{name: "follower.replication.throttled.replicas", kind: kmsg.ConfigTypeList, help: "there is one broker"},
 	{name: "index.interval.bytes", kind: kmsg.ConfigTypeInt, own: "index.interval.bytes",
 		get: func(c *catalog.Config) string { return number(c.IndexInterval()) }},
+	{name: "leader.replication.throttled.replicas", kind: kmsg.ConfigTypeList, help: "there is one broker"},
+	{name: "local.retention.bytes", kind: kmsg.ConfigTypeLong, value: "-2", help: "all of a log is here, see retention.bytes"},
+	{name: "local.retention.ms", kind: kmsg.ConfigTypeLong, value: "-2", help: "all of a log is here, see retention.ms"},
 	{name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "nothing is compacted for its age"},
 	{name: "max.message.bytes", kind: kmsg.ConfigTypeInt, own: "max.message.bytes",
 		get: func(c *catalog.Config) string { return number(c.MaxMessageBytes()) }},
+	{name: "message.downconversion.enable", kind: kmsg.ConfigTypeBoolean, value: no, help: "batches are sent as they are stored"},
 	{name: "message.timestamp.after.max.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "times are not judged"},
 	{name: "message.timestamp.before.max.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "times are not judged"},
+	{name: "message.timestamp.difference.max.ms", kind: kmsg.ConfigTypeLong, value: longest, help: "times are not judged"},
 	{name: "message.timestamp.type", kind: kmsg.ConfigTypeString, own: "message.timestamp.type",
 		get: func(c *catalog.Config) string {
 			if c.TimestampType() == catalog.LogAppendTime {
@@ -78,12 +89,14 @@ var configs = [...]config{
 		get:  func(c *catalog.Config) string { return number(c.FlushBytes()) },
 		help: "most bytes acknowledged until they begin to be made safe; 0 with mqd.durability flushed"},
 	{name: "preallocate", kind: kmsg.ConfigTypeBoolean, value: no, help: "segments grow"},
+	{name: "remote.storage.enable", kind: kmsg.ConfigTypeBoolean, value: no, help: "all of a log is here"},
 	{name: "retention.bytes", kind: kmsg.ConfigTypeLong, own: "retention.bytes",
 		get: func(c *catalog.Config) string { return number(c.RetentionBytes()) }},
 	{name: "retention.ms", kind: kmsg.ConfigTypeLong, own: "retention.ms",
 		get: func(c *catalog.Config) string { return limitMillis(c.RetentionTime()) }},
 	{name: "segment.bytes", kind: kmsg.ConfigTypeInt, own: "segment.bytes",
 		get: func(c *catalog.Config) string { return number(c.SegmentBytes()) }},
+	{name: "segment.index.bytes", kind: kmsg.ConfigTypeInt, value: "10485760", help: "indexes are as large as they have to be"},
 	{name: "segment.jitter.ms", kind: kmsg.ConfigTypeLong, value: "0", help: "segments close when they are due"},
 	{name: "segment.ms", kind: kmsg.ConfigTypeLong, own: "segment.ms",
 		get: func(c *catalog.Config) string { return limitMillis(c.SegmentTime()) }},
@@ -158,6 +171,12 @@ type brokerConfig struct {
 
 func fixed(value string) func(*Server) string { return func(*Server) string { return value } }
 
+// members bound the members of groups.
+func (s *Server) members() classic.Limits { return s.b.Node().Options().Classic.WithDefaults() }
+
+// groupLimits bound what groups commit.
+func (s *Server) groupLimits() group.Limits { return s.b.Node().Options().Groups.WithDefaults() }
+
 // brokerConfigs are what tools look for in a broker.
 var brokerConfigs = [...]brokerConfig{
 	{"advertised.listeners", kmsg.ConfigTypeString, func(s *Server) string { return fmt.Sprintf("PLAINTEXT://%s:%d", s.host, s.port) }},
@@ -166,11 +185,23 @@ var brokerConfigs = [...]brokerConfig{
 	}},
 	{"broker.id", kmsg.ConfigTypeInt, fixed(number(nodeID))},
 	{"compression.type", kmsg.ConfigTypeString, fixed("producer")},
+	{"connections.max.idle.ms", kmsg.ConfigTypeLong, func(s *Server) string { return number(s.opts.IdleTimeout.Milliseconds()) }},
 	{"default.replication.factor", kmsg.ConfigTypeInt, fixed("1")},
 	{"delete.topic.enable", kmsg.ConfigTypeBoolean, fixed(yes)},
+	{"group.initial.rebalance.delay.ms", kmsg.ConfigTypeInt, func(s *Server) string { return number(max(0, s.members().Delay.Milliseconds())) }},
+	{"group.max.session.timeout.ms", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.members().MaxSession.Milliseconds()) }},
+	{"group.max.size", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.members().Members) }},
+	{"group.min.session.timeout.ms", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.members().MinSession.Milliseconds()) }},
 	{"log.cleanup.policy", kmsg.ConfigTypeList, fixed("delete")},
+	{"log.message.timestamp.type", kmsg.ConfigTypeString, fixed("CreateTime")},
+	{"log.retention.bytes", kmsg.ConfigTypeLong, fixed(number(catalog.Unlimited))},
+	{"log.retention.ms", kmsg.ConfigTypeLong, fixed(number(catalog.Unlimited))},
+	{"log.segment.bytes", kmsg.ConfigTypeInt, fixed(number(catalog.DefaultSegmentBytes))},
 	{"message.max.bytes", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.b.Node().Options().MaxBatch) }},
 	{"min.insync.replicas", kmsg.ConfigTypeInt, fixed("1")},
 	{"num.partitions", kmsg.ConfigTypeInt, func(s *Server) string { return number(int64(s.b.Node().Options().Partitions)) }},
+	{"offset.metadata.max.bytes", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.groupLimits().Metadata) }},
+	{"offsets.retention.minutes", kmsg.ConfigTypeInt, func(s *Server) string { return number(int64(s.groupLimits().Retention.Minutes())) }},
 	{"socket.request.max.bytes", kmsg.ConfigTypeInt, func(s *Server) string { return number(s.opts.MaxRequest) }},
+	{"unclean.leader.election.enable", kmsg.ConfigTypeBoolean, fixed(no)},
 }
