@@ -287,3 +287,18 @@ func TestTheBrokerCoordinatesEveryGroup(t *testing.T) {
 	}
 	r.home()
 }
+
+// Scenario 45: clients that infer a release of Apache Kafka from the versions may take the
+// broker for 3.0: whatever of 3.0 is served goes as far as there, and no further than what
+// later releases have.
+func TestScenario45TheVersionsAreThoseOfARelease(t *testing.T) {
+	highest := map[int16]int16{
+		0: 9, 1: 12, 2: 7, 3: 11, 8: 8, 9: 8, 10: 4, 11: 7, 12: 4, 13: 4, 14: 5, 15: 5, 16: 4, 18: 3, 19: 7, 20: 6, 21: 2, 22: 4,
+		23: 4, 32: 4, 33: 2, 37: 3, 42: 2, 44: 1, 47: 0, 60: 0,
+	}
+	for _, api := range kafka.APIs() {
+		if least, ok := highest[api.Key]; !ok || api.Max < least || api.Min > api.Max {
+			t.Errorf("%s is served in versions %d to %d, expected up to %d at least", api.Name, api.Min, api.Max, least)
+		}
+	}
+}
