@@ -18,7 +18,7 @@ import (
 // the offset that was asked for, and is sent however large it is.
 //
 // There are no fetch sessions: each answer has session id 0, and clients then name all
-// partitions each time.
+// partitions each time. Only the epoch says whether a request goes on with a session.
 //
 //	v5   start of the log
 //	v7   fetch sessions
@@ -151,8 +151,9 @@ func (q *fetchRequest) decode(body []byte) error {
 	q.minBytes = min(q.minBytes, q.room)
 	q.committed = c.i8() == 1
 	if q.version >= 7 {
-		q.session = c.i32() != 0
-		c.i32() // session epoch
+		c.i32() // session id
+		// 0 and -1 ask for an answer about all partitions, whatever the id says.
+		q.session = c.i32() > 0
 	}
 	least := topicMin
 	if q.flexible {

@@ -12,7 +12,7 @@ import (
 //
 // -1 partitions are topic.default_partitions, and a replication factor is 1 or -1. A
 // manual assignment may only name the one broker there is. A topic is there for
-// everybody when it is answered.
+// everybody when it is answered. One that a request names more than once is not made.
 //
 //	v1  validate only, message
 //	v5  partitions, replication factor and configurations in the answer
@@ -29,6 +29,7 @@ type createRequest struct {
 	r      kmsg.CreateTopicsRequest
 	a      *kmsg.CreateTopicsResponse
 	topics []creation
+	names  map[string]int // how often each is named
 }
 
 // creation is one topic of it.
@@ -46,6 +47,10 @@ func (p *peer) createTopics(h *header) {
 	q.a.SetVersion(h.version)
 	q.a.Topics = make([]kmsg.CreateTopicsResponseTopic, len(q.r.Topics))
 	q.topics = make([]creation, len(q.r.Topics))
+	q.names = make(map[string]int, len(q.r.Topics))
+	for i := range q.r.Topics {
+		q.names[q.r.Topics[i].Topic]++
+	}
 	q.p, q.n, q.sweep.ask, q.sweep.done = p, len(q.r.Topics), q.ask, q.answer
 	p.began(0, 0)
 	p.alone = true
@@ -78,6 +83,9 @@ func (c *creation) refuse(code int16, text string) {
 // check judges a topic to be created, and fills in what the broker is asked for.
 func (q *createRequest) check(c *creation, t *kmsg.CreateTopicsRequestTopic) (int16, error) {
 	partitions := t.NumPartitions
+	if n := q.names[t.Topic]; n > 1 {
+		return codeInvalidRequest, fmt.Errorf("topic %s is named %d times", t.Topic, n)
+	}
 	if len(t.ReplicaAssignment) > 0 {
 		if t.NumPartitions != -1 || t.ReplicationFactor != -1 {
 			return codeInvalidRequest, fmt.Errorf("both a number of partitions and an assignment of them")

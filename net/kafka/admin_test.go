@@ -63,6 +63,21 @@ func TestTopicsAreCreatedInEveryVersion(t *testing.T) {
 	r.home()
 }
 
+// As Kafka does: none of them can be told from the others.
+func TestATopicThatIsNamedTwiceInARequestIsNotMade(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 52})
+	c := r.dial()
+	for i, a := range c.createTopics(7, false, newTopic("twice", 1, 1), newTopic("once", 1, 1), newTopic("twice", 2, 1)) {
+		if want := []int16{42, 0, 42}[i]; a.ErrorCode != want {
+			t.Errorf("%s: %+v, want %d", a.Topic, a, want)
+		}
+	}
+	if r.shards[0].broker.Image().ByName("twice") != nil || r.shards[0].broker.Image().ByName("once") == nil {
+		t.Error("a topic that was named twice is there, or one that was named once is not")
+	}
+	r.home()
+}
+
 func TestATopicThatCannotBeIsRefusedWithItsReason(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 51})
 	r.create("there", 1)

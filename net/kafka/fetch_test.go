@@ -211,6 +211,25 @@ func TestAFetchTellsWhatIsWrong(t *testing.T) {
 	r.home()
 }
 
+// The epoch says whether a session is meant: kafka-go sends the id -1 with the epoch -1.
+func TestARequestOutsideOfSessionsIsAnsweredWhateverItsSessionID(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 18, shards: 1})
+	r.create("events", 1)
+	c := r.dial()
+	for _, epoch := range []int32{-1, 0} {
+		for _, id := range []int32{-1, 0, 7} {
+			q := fetchOf("events", 0)
+			q.SessionID, q.SessionEpoch = id, epoch
+			var a kmsg.FetchResponse
+			c.take(12, c.ask(12, q), &a)
+			if a.ErrorCode != 0 || a.SessionID != 0 || len(a.Topics) != 1 {
+				t.Errorf("session %d, epoch %d: %+v", id, epoch, a)
+			}
+		}
+	}
+	r.home()
+}
+
 // A consumer that goes away in the middle of a long poll leaves nothing behind.
 func TestAConnectionThatEndsInALongPollLeavesNothing(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 16, shards: 2})

@@ -127,7 +127,7 @@ func FuzzFetchAgainstKmsg(f *testing.F) {
 				at++
 			}
 		}
-		if at != len(q.parts) || q.session != (k.SessionID != 0) || q.committed != (k.IsolationLevel == 1) {
+		if at != len(q.parts) || q.session != (k.SessionEpoch > 0) || q.committed != (k.IsolationLevel == 1) {
 			t.Fatalf("%d partitions, kmsg has %d", len(q.parts), at)
 		}
 	})
