@@ -20,7 +20,7 @@ func kcatDriver(b *broker) (driver, error) {
 	k := &kcatClient{address: b.kafka}
 	l := &library{ops: map[string]func(context.Context, request) (reply, error){
 		"hello": k.hello, "produce": k.produce, "open": k.open, "read": k.read, "close": k.shut,
-		"create": k.administer, "drop": k.administer, "groups": k.administer,
+		"create": k.administer, "grow": k.administer, "drop": k.administer, "groups": k.administer,
 	}}
 	k.work = k.member
 	k.serve(l)

@@ -41,6 +41,7 @@ var scenarios = []scenario{
 	{"resume", "commit, and go on there behind a `kill -9` of the broker", resume},
 	{"group-kill", "two members that live through a `kill -9` of the broker", groupKill},
 	{"topics", "create, describe, alter and delete a topic", topics},
+	{"partitions", "add partitions to a topic", partitions},
 	{"groups", "list groups, delete one", groups},
 	{"idempotent-kill", "produce idempotently across `kill -9` of the broker", idempotentKill},
 }

@@ -114,7 +114,7 @@ serve({
   },
 
   async grow (q) {
-    await admin().createPartitions({ topics: [{ name: q.topic, count: q.partitions, assignments: [] }], validateOnly: false })
+    await admin().createPartitions({ topics: [{ name: q.topic, count: q.partitions }] })
   },
 
   async delete (q) {
