@@ -199,7 +199,8 @@ func (co *Consumer) fetchAll() {
 	}
 }
 
-// Poll returns the next batch of any partition, and waits for one. An error
+// Poll returns the next batch of any partition, and waits for one as long as ctx allows: with
+// a ctx that has ended it returns none, whatever is there. An error
 // that is not ctx's or [ErrClosed] concerns one partition or connection and is
 // returned once; the consumer goes on by itself unless the error says that the
 // partition has stopped, or is the [ErrFenced] that ends a membership and every Poll
@@ -209,6 +210,9 @@ func (co *Consumer) Poll(ctx context.Context) (*Batch, error) {
 		co.member.Settle()
 	}
 	for {
+		if ctx.Err() != nil {
+			return nil, contextError(ctx) // also when there is always something
+		}
 		b, err := co.next()
 		if b != nil || err != nil {
 			return b, err

@@ -583,6 +583,41 @@ func TestReleasedMemoryIsUsedAgain(t *testing.T) {
 	}
 }
 
+// The context ends while there is always another batch, as it does for a service that is
+// told to stop when it is behind.
+func TestBatchesEndsWithItsContextHoweverMuchThereIs(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	b.put("alerts", 0, CompressNone, "a", "b")
+	b.put("alerts", 0, CompressNone, "c")
+	co := openConsumer(t, dialFake(t, b), Topics("alerts"), WithFetchRecords(1), WithCatchUp(1, 1))
+	eventually(t, "two batches wait", func() bool {
+		co.mu.Lock()
+		defer co.mu.Unlock()
+		return len(co.feeds[0].answers) == 2
+	})
+	ctx, cancel := context.WithCancelCause(testContext(t))
+	defer cancel(nil)
+	n := 0
+	for bt, err := range co.Batches(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		bt.Release()
+		n++
+		cancel(errReset)
+	}
+	if n != 1 {
+		t.Errorf("%d batches", n)
+	}
+	if _, err := co.Poll(ctx); !errors.Is(err, errReset) {
+		t.Errorf("a poll whose context has ended: %v", err)
+	}
+	if bt := take(t, co, 1); bt.First != 2 {
+		t.Errorf("the next batch begins at %d", bt.First)
+	}
+}
+
 func TestBatchesEndsWithItsContextAndTheConsumer(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)

@@ -78,6 +78,7 @@ func (b *Broker) CutPower() {
 	b.t.Helper()
 	n := b.running()
 	b.inMemory("CutPower")
+	b.ending.Store(true)
 	b.world.Crash(sim.KeepNone)
 	_ = b.abort(n) // the node has met the end of its machine
 	b.Start()

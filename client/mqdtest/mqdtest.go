@@ -49,6 +49,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -84,6 +85,7 @@ type Broker struct {
 	network network
 	disk    disk
 	world   *sim.World // nil: the machine's files and sockets
+	ending  atomic.Bool
 }
 
 // Option changes a broker; see the With functions.
@@ -108,7 +110,7 @@ func WithMaxMessageBytes(n int) Option { return func(b *Broker) { b.cfg.MaxMessa
 func WithIdleTimeout(d time.Duration) Option { return func(b *Broker) { b.cfg.IdleTimeout = d } }
 
 // WithLogger sets where the broker's log goes. Default: warnings and errors to the log of
-// the test.
+// the test, but for what the broker says of a crash that the test has ordered.
 func WithLogger(l *slog.Logger) Option { return func(b *Broker) { b.cfg.Log = l } }
 
 // New starts a broker that ends with the test. Its data are in a directory of t.TempDir.
@@ -117,8 +119,8 @@ func New(t testing.TB, opts ...Option) *Broker {
 	b := &Broker{t: t, addr: "127.0.0.1:0", cfg: node.Config{
 		Listen: "127.0.0.1:0", Shards: 1, Version: "mqdtest",
 		JournalBytes: journalBytes, MaxMessageBytes: messageBytes, RecvBuffers: recvBuffers,
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}}
+	b.cfg.Log = slog.New(calm{slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}), &b.ending})
 	for _, o := range opts {
 		o(b)
 	}
@@ -152,6 +154,7 @@ func (b *Broker) Start() {
 	ctx, cancel := b.context()
 	defer cancel()
 	b.disk.broken.Store(false)
+	b.ending.Store(false)
 	n, err := node.Start(ctx, b.cfg, machine{&b.disk, b.world})
 	if err != nil {
 		b.t.Fatalf("mqdtest: the broker does not start: %v", err)
@@ -227,6 +230,7 @@ func (b *Broker) Crash() {
 // abort ends a node at once, and its connections.
 func (b *Broker) abort(n *node.Node) error {
 	b.ways.open(nil)
+	b.ending.Store(true)
 	err := n.Abort()
 	b.relay.cut()
 	b.node = nil
@@ -262,6 +266,25 @@ func (b *Broker) dial(opts ...client.Option) *client.Client {
 	}
 	return c
 }
+
+// calm is a log without what a broker says while a test ends it at once.
+type calm struct {
+	slog.Handler
+	ending *atomic.Bool
+}
+
+// Enabled implements slog.Handler.
+func (c calm) Enabled(ctx context.Context, l slog.Level) bool {
+	return !c.ending.Load() && c.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return calm{c.Handler.WithAttrs(attrs), c.ending}
+}
+
+// WithGroup implements slog.Handler.
+func (c calm) WithGroup(name string) slog.Handler { return calm{c.Handler.WithGroup(name), c.ending} }
 
 // context bounds what is asked of the broker. A test's cleanups may ask too.
 func (b *Broker) context() (context.Context, context.CancelFunc) {

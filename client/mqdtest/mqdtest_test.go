@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,4 +204,49 @@ func TestBrokersAreApart(t *testing.T) {
 	two.Send("t", record("two"))
 	want(t, values(one, "t"), "one")
 	want(t, values(two, "t"), "two")
+}
+
+// loggedT keeps what goes to the log of a test.
+type loggedT struct {
+	exampleT
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *loggedT) Output() io.Writer { return l }
+
+func (l *loggedT) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *loggedT) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestTheLogTellsOfTroublesAndNotOfOrders(t *testing.T) {
+	t.Parallel()
+	log := &loggedT{}
+	defer log.end()
+	b := mqdtest.New(log, mqdtest.InMemory())
+	b.CreateTopic("orders", 1)
+	b.Send("orders", record("a"))
+	b.Crash()
+	b.CutPower()
+	b.Send("orders", record("b"))
+	if text := log.String(); text != "" {
+		t.Errorf("the broker says: %s", text)
+	}
+	p, err := b.Client().Producer("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.FailDevice()
+	if _, err := p.Send(t.Context(), record("c")); err == nil {
+		t.Fatal("acknowledged")
+	}
+	eventually(t, "the broker says that its disk has failed", func(context.Context) bool { return log.String() != "" })
 }
