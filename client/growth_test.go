@@ -126,3 +126,35 @@ func TestAGroupGetsPartitionsThatHaveCome(t *testing.T) {
 		t.Errorf("read %q", got)
 	}
 }
+
+// Whoever looks for more partitions does not name topics: that might make one again that has
+// been deleted.
+func TestLookingForPartitionsMakesNoTopics(t *testing.T) {
+	b := newFakeBroker(t)
+	b.addTopic("alerts", 1)
+	c := dialFake(t, b, lookOften)
+	p := openProducer(t, c, "alerts")
+	if _, err := p.Send(testContext(t), value("v")); err != nil {
+		t.Fatal(err)
+	}
+	looks := make(chan wire.MetadataRequest, 1024)
+	b.onRequest(func(_ *fakeConn, h wire.Header, body []byte) fault {
+		if h.Op == wire.OpMetadata {
+			select {
+			case looks <- must(wire.DecodeMetadataRequest(body)):
+			default:
+			}
+		}
+		return pass
+	})
+	for range 5 {
+		select {
+		case r := <-looks:
+			if !r.All || len(r.Topics) > 0 {
+				t.Fatalf("a look that names %q", r.Topics)
+			}
+		case <-testContext(t).Done():
+			t.Fatal("nobody looks")
+		}
+	}
+}

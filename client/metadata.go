@@ -97,14 +97,16 @@ func (c *Client) refreshLoop() {
 	again := time.NewTicker(c.cfg.refreshEvery)
 	defer again.Stop()
 	for {
+		look := c.refreshTopics
 		select {
 		case <-c.refreshC:
 		case <-again.C:
+			look = c.growTopics
 		case <-c.ctx.Done():
 			return
 		}
 		ctx, cancel := c.implied()
-		c.refreshTopics(ctx)
+		look(ctx)
 		cancel()
 		pause.Reset(c.cfg.backoffMax)
 		select {
@@ -115,38 +117,73 @@ func (c *Client) refreshLoop() {
 	}
 }
 
-// refreshTopics tells producers and consumers what has become of their topics.
-func (c *Client) refreshTopics(ctx context.Context) {
+// topicUsers are those who have to hear what becomes of their topics.
+type topicUsers struct {
+	names     map[string]bool
+	producers []*Producer
+	consumers []*Consumer
+}
+
+func (c *Client) topicUsers() topicUsers {
+	u := topicUsers{names: map[string]bool{}}
 	c.mu.Lock()
-	names := map[string]bool{}
-	var producers []*Producer
-	var consumers []*Consumer
 	for p := range c.producers {
-		names[p.topic.name] = true
-		producers = append(producers, p)
+		u.names[p.topic.name] = true
+		u.producers = append(u.producers, p)
 	}
 	for co := range c.consumers {
-		consumers = append(consumers, co)
+		u.consumers = append(u.consumers, co)
 	}
 	c.mu.Unlock() // a consumer asks for links with its own lock held
-	for _, co := range consumers {
+	for _, co := range u.consumers {
 		for _, name := range co.names() {
-			names[name] = true
+			u.names[name] = true
 		}
 	}
-	for name := range names {
+	return u
+}
+
+// tell tells what a topic is like now.
+func (u *topicUsers) tell(t *topic) {
+	for _, p := range u.producers {
+		if p.topic.name == t.name {
+			p.moved(t)
+		}
+	}
+	for _, co := range u.consumers {
+		co.moved(t)
+	}
+}
+
+// refreshTopics looks the topics up that are in use.
+func (c *Client) refreshTopics(ctx context.Context) {
+	u := c.topicUsers()
+	for name := range u.names {
 		t, err := c.lookup(ctx, name)
 		if err != nil {
 			c.cfg.log.Warn("topic look-up failed", "topic", name, "error", err)
 			continue
 		}
-		for _, p := range producers {
-			if p.topic.name == name {
-				p.moved(&t)
-			}
-		}
-		for _, co := range consumers {
-			co.moved(&t)
+		u.tell(&t)
+	}
+}
+
+// growTopics looks for partitions that have come. It asks for all topics and names none: a
+// broker may make a topic that is named, and nobody wants one back that has been deleted.
+func (c *Client) growTopics(ctx context.Context) {
+	u := c.topicUsers()
+	if len(u.names) == 0 {
+		return
+	}
+	found, err := c.metadata(ctx, wire.MetadataRequest{All: true})
+	if err != nil {
+		c.cfg.log.Warn("topic look-up failed", "error", err)
+		return
+	}
+	for i := range found {
+		if f := &found[i]; u.names[f.Name] && f.Code == wire.CodeNone && len(f.PartitionShards) > 0 {
+			t := topicOf(f)
+			u.tell(&t)
 		}
 	}
 }
