@@ -58,8 +58,8 @@ func TestTheKernelHoldsItWhileTheDeviceIsOpen(t *testing.T) {
 		}
 		return int32(binary.NativeEndian.Uint32(b))
 	}
-	const us = 1237 // that nobody else would ask for
-	l, err := Hold(Device, us*time.Microsecond)
+	us := int32(1000 + os.Getpid()%90_000) // that nobody else asks for
+	l, err := Hold(Device, time.Duration(us)*time.Microsecond)
 	if err != nil {
 		t.Skipf("%s cannot be opened here: %v", Device, err)
 	}

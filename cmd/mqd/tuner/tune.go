@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/mqd-broker/mqd/tuning"
@@ -163,56 +162,6 @@ func (c *choice) apply(w io.Writer, m machine, r *tuning.Report, changes []undo.
 	}
 	_, err := fmt.Fprintf(w, "%d changes; mqd tune revert takes them back\n", made)
 	return err
-}
-
-func newStatus(n Needs) *cobra.Command {
-	s := newSubject(n)
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show what mqd tune has changed, and what of it holds",
-		Long: `Show every change that mqd tune apply has made and that has not been taken back, with
-what has become of it: "made" holds, "taken back" has the old value, as after a boot for
-values that were not made to last, "changed since" has a third one, and "gone" has no file
-any more.`,
-		Example: `  mqd tune status`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m := s.open(s.root)
-			records, err := undo.Load(m)
-			if err != nil {
-				return explain(err)
-			}
-			return writeStatus(cmd.OutOrStdout(), m, records)
-		},
-	}
-	s.addRoot(cmd)
-	return cmd
-}
-
-func writeStatus(w io.Writer, m machine, records []*undo.Record) error {
-	if len(records) == 0 {
-		_, err := fmt.Fprintln(w, "mqd tune has changed nothing")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	var errs []error
-	for _, r := range records {
-		boot := "this boot"
-		if r.Boot != m.Text(bootID) {
-			boot = "an earlier boot"
-		}
-		fmt.Fprintf(tw, "%d: %s, %s, profile %s, by %s\n", r.Number(), r.Began.Format(time.RFC3339), boot, r.Profile, r.Program)
-		for _, ch := range r.Changes {
-			state, err := ch.State(m)
-			errs = append(errs, err)
-			what := ch.Old + " -> " + ch.New
-			if ch.Kind == undo.File {
-				what = "/" + ch.Path
-			}
-			fmt.Fprintf(tw, "  %s\t%s\t%s\n", ch.ID, state, what)
-		}
-	}
-	return errors.Join(append(errs, tw.Flush())...)
 }
 
 func newRevert(n Needs) *cobra.Command {

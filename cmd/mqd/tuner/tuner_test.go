@@ -61,8 +61,8 @@ func needs() Needs {
 	}
 }
 
-// status is what the program would end with.
-func status(err error) int {
+// code is what the program would end with.
+func code(err error) int {
 	var s *statusError
 	switch {
 	case err == nil:
@@ -86,12 +86,12 @@ func TestCheckFailsWhenSomethingImportantIsOff(t *testing.T) {
 		{fine, "--fail-on ok", 1}, {fine, "--profile x", 1}, {fine, "--pid -1", 1}, {fine, "--pid 99999", 1}, {fine, "--pid 99999 -o nagios", 3},
 	} {
 		out, err := run(c.m, NewCheck(needs()), strings.Fields(c.args)...)
-		if status(err) != c.want {
-			t.Errorf("check %s: status %d, want %d: %v\n%s", c.args, status(err), c.want, err, out)
+		if code(err) != c.want {
+			t.Errorf("check %s: status %d, want %d: %v\n%s", c.args, code(err), c.want, err, out)
 		}
 	}
 	empty := fixture.Build(t, fixture.Files{"x": "y"})
-	if _, err := run(empty, NewCheck(needs())); status(err) != 1 {
+	if _, err := run(empty, NewCheck(needs())); code(err) != 1 {
 		t.Errorf("a directory that is no machine: %v", err)
 	}
 }
@@ -99,8 +99,8 @@ func TestCheckFailsWhenSomethingImportantIsOff(t *testing.T) {
 func TestWarningsAreOneForNagios(t *testing.T) {
 	m := fixture.Build(t, good().With(fixture.Files{"proc/sys/kernel/numa_balancing": "1\n"}))
 	out, err := run(m, NewCheck(needs()), "-o", "nagios")
-	if status(err) != 1 || !strings.HasPrefix(out, "MQD HOST WARNING - ") || !strings.Contains(out, "kern.numa_balancing is 1") || strings.Count(out, "\n") != 1 {
-		t.Errorf("status %d: %s", status(err), out)
+	if code(err) != 1 || !strings.HasPrefix(out, "MQD HOST WARNING - ") || !strings.Contains(out, "kern.numa_balancing is 1") || strings.Count(out, "\n") != 1 {
+		t.Errorf("status %d: %s", code(err), out)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestOnlyHarmlessChangesAreMadeUnlessAskedFor(t *testing.T) {
 		t.Error("class safe changes what others feel, or does not change what they do not")
 	}
 	for _, class := range []string{"unsafe", "reboot", "all"} {
-		if _, err := onMachine(m, "apply", "--class", class); status(err) != 1 {
+		if _, err := onMachine(m, "apply", "--class", class); code(err) != 1 {
 			t.Errorf("--class %s: %v", class, err)
 		}
 	}
@@ -231,6 +231,41 @@ func TestRevertLeavesWhatOthersHaveChanged(t *testing.T) {
 	}
 	if _, err := onMachine(m, "revert", "--force"); err != nil || m.Text("proc/sys/vm/swappiness") != "60" {
 		t.Errorf("swappiness %s, %v", m.Text("proc/sys/vm/swappiness"), err)
+	}
+}
+
+func TestStatusTellsWhatHolds(t *testing.T) {
+	m := fixture.Build(t, plain(fixture.VM().With(fixture.Files{"dev/cpu_dma_latency": "\x0a\x00\x00\x00"})))
+	if out, err := onMachine(m, "status"); err != nil || out != "CPUs wake within 10 us, as long as a program holds that\nmqd tune has changed nothing\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	m.Put(t, fixture.Files{"dev/cpu_dma_latency": "\x00\x94\x35\x77"}) // what the kernel has without
+	if _, err := onMachine(m, "apply", "--class", "host", "--persist"); err != nil {
+		t.Fatal(err)
+	}
+	read := func(want int) *status {
+		t.Helper()
+		out, err := onMachine(m, "status", "-o", "json")
+		if code(err) != want {
+			t.Fatalf("status %d, want %d: %v\n%s", code(err), want, err, out)
+		}
+		st := &status{}
+		if err := json.Unmarshal([]byte(out), st); err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st := read(0)
+	if len(st.Records) != 1 || !st.Records[0].ThisBoot || st.Records[0].Profile != "vm" || st.WakeLimitMicros != nil {
+		t.Fatalf("%+v", st)
+	}
+	at := slices.IndexFunc(st.Records[0].Changes, func(c changeStatus) bool { return c.ID == "vm.swappiness" })
+	if at < 0 || st.Records[0].Changes[at] != (changeStatus{"vm.swappiness", "/proc/sys/vm/swappiness", undo.Made, "60", "10"}) {
+		t.Errorf("%+v", st.Records[0].Changes)
+	}
+	m.Put(t, fixture.Files{"proc/sys/vm/swappiness": "33"})
+	if c := read(2).Records[0].Changes[at]; c.State != undo.Other {
+		t.Errorf("%+v", c)
 	}
 }
 
