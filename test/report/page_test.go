@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	browser "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/mqd-broker/mqd/bench"
+	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/report"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
@@ -68,7 +70,25 @@ func measure(t *testing.T) *report.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
+	told(cases[0].Result)
 	return &report.Document{Schema: report.Version, Verb: "run", Started: time.Now(), Cases: cases}
+}
+
+// told adds what a broker tells of itself and what a consumer does that pauses: the
+// server of this test does neither.
+func told(r *bench.Result) {
+	r.Stages = []bench.StageTimes{{Name: "append", Count: 5, Mean: 1200, P50: 1000, P99: 2500}, {Name: "device", Count: 5, Mean: 90_000, P50: 80_000, P99: 200_000}}
+	for i := range 5 {
+		r.Samples = append(r.Samples, bench.Sample{
+			At: time.Duration(i+1) * time.Second, Length: time.Second, Client: 0.5, Broker: 0.1 * float64(i), Collections: int64(i % 2), Heap: 1 << 20,
+			Stages: map[string]int64{"append": 1100, "device": 85_000 + int64(i)},
+		})
+	}
+	r.Pause = &figure.Pause{Length: time.Second, Backlog: 1000, Produced: 1000, Drained: 5000, Parity: 250 * time.Millisecond}
+	for i := range r.Series.Points {
+		p := &r.Series.Points[i]
+		p.Read, p.Drained, p.EndToEndP99 = p.Done, p.Done/2, 50_000
+	}
 }
 
 // complaints gathers what a browser says of a page.
@@ -101,11 +121,15 @@ func (c *complaints) hear(event any) {
 type shown struct {
 	Drawn, Title         string
 	Curves, Cells, Wrong int
+	Names                []string // of the lines of the first case
+	Stages               int      // rows of its table of stages
 }
 
 const looking = `({
 	Drawn: document.body.dataset.drawn, Title: document.querySelector("section h2").textContent,
 	Curves: document.querySelectorAll("path.curve").length, Cells: document.querySelectorAll("rect.cell").length,
+	Names: [...document.querySelectorAll("section[data-case='0'] path.curve")].map((n) => n.dataset.name),
+	Stages: document.querySelectorAll("section[data-case='0'] table.stages tr").length,
 	Wrong: [...document.querySelectorAll("path.curve, rect.cell")].filter((n) => /NaN|undefined|Infinity/.test(n.outerHTML)).length })`
 
 func TestThePageShowsItsCurvesOfflineWithoutErrors(t *testing.T) {
@@ -158,8 +182,16 @@ func TestThePageShowsItsCurvesOfflineWithoutErrors(t *testing.T) {
 		t.Errorf("the browser complains:\n%s", strings.Join(heard.all, "\n"))
 	}
 	// An open loop has ack, service, lag and late, a closed one ack and service; both
-	// have a rate and a largest lag over time.
-	if want := 4 + 2 + 2*2; found.Drawn != "2" || found.Curves != want || found.Cells == 0 || found.Wrong != 0 {
+	// have a rate and a largest lag over time. The first case has its readers too, and
+	// what broker and client took.
+	names := []string{
+		"ack", "service", "lag", "late", "messages a second", "largest send lag", "end to end, 99th percentile", "messages behind", "backlog",
+		"client", "broker", "collections", "append", "device",
+	}
+	if !slices.Equal(found.Names, names) || found.Stages != 1+2 {
+		t.Errorf("lines %q and %d rows of stages, want %q and 3", found.Names, found.Stages, names)
+	}
+	if want := len(names) + 2 + 2; found.Drawn != "2" || found.Curves != want || found.Cells == 0 || found.Wrong != 0 {
 		t.Errorf("%+v, want 2 cases and %d curves", found, want)
 	}
 	if want := d.Cases[0].Result.Title; found.Title != want {
