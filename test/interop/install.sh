@@ -45,7 +45,7 @@ need() {
 # reason LOG: the line that says why something failed.
 reason() {
 	sed $'s/\e\\[[0-9;]*m//g' "$1" | grep -v '^ *$' >"$1.plain"
-	{ grep -m 1 -iE 'error|^E:' "$1.plain" || tail -n 1 "$1.plain"; } | cut -c 1-300
+	{ grep -m 1 -iE 'error|^E:' "$1.plain" || tail -n 1 "$1.plain" | grep . || echo "no answer"; } | cut -c 1-300
 	rm -f "$1.plain"
 }
 
@@ -90,7 +90,7 @@ node() {
 		;;
 	esac
 	echo '{"private": true}' >"$dir/node/package.json"
-	npm install --prefix "$dir/node" --no-audit --no-fund --no-progress --loglevel=error "node-linux-$kind@$1" "${@:2}"
+	npm install --fetch-retries=1 --prefix "$dir/node" --no-audit --no-fund --no-progress --loglevel=error "node-linux-$kind@$1" "${@:2}"
 }
 
 # jars NAME VERSION: Kafka's own client with what it needs.
