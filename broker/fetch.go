@@ -22,7 +22,7 @@ type Fetch struct {
 	// MaxWait is how long the answer may be held back, in nanoseconds, at most
 	// [Options.MaxFetchWait]; 0 answers at once.
 	MaxWait int64
-	// Dated asks for AppendedFrom, AppendedTo and Left.
+	// Dated asks for AppendedFrom, AppendedTo, Left and Missing.
 	Dated bool
 	Owner FetchOwner
 
@@ -44,6 +44,9 @@ type Fetch struct {
 	// Left is the size in bytes of the log from the first batch of the answer to Durable,
 	// if Dated asks for it; -1 without a batch.
 	Left int64
+	// Missing is how many of the offsets from Offset, or LogStart if that is higher, to Durable
+	// are in recorded gaps, if Dated asks for it.
+	Missing int64
 	// Next is where to fetch next; it passes over recorded gaps.
 	Next int64
 	// Message says more for people; mostly empty.
@@ -141,6 +144,7 @@ func (b *Shard) postFetch(r *Fetch) {
 func (r *Fetch) unknown(code Code) {
 	r.Code, r.Class, r.Next = code, ClassNone, r.Offset
 	r.LogStart, r.Durable, r.End, r.NewestAppend, r.AppendedFrom, r.AppendedTo, r.Left = -1, -1, -1, -1, -1, -1, -1
+	r.Missing = 0
 }
 
 // parked notes that the owning shard will answer later.

@@ -35,14 +35,14 @@ type results struct {
 	code                                       Code
 	class                                      Class
 	logStart, durable, end, newestAppend, next int64
-	appendedFrom, appendedTo, left             int64
+	appendedFrom, appendedTo, left, missing    int64
 	message                                    string
 }
 
 func (z *results) copyTo(r *Fetch) {
 	r.Code, r.Class, r.Message = z.code, z.class, z.message
 	r.LogStart, r.Durable, r.End, r.NewestAppend, r.Next = z.logStart, z.durable, z.end, z.newestAppend, z.next
-	r.AppendedFrom, r.AppendedTo, r.Left = z.appendedFrom, z.appendedTo, z.left
+	r.AppendedFrom, r.AppendedTo, r.Left, r.Missing = z.appendedFrom, z.appendedTo, z.left, z.missing
 }
 
 // readingPool keeps readings for reuse. It grows up to its limit.
@@ -143,7 +143,10 @@ func (b *Shard) answered(rd *reading) {
 	if z.appendedFrom, z.appendedTo = -1, -1; rd.dated && rd.read.N > 0 {
 		z.appendedFrom, z.appendedTo = p.Appended(z.next - 1)
 	}
-	z.left = rd.read.Left
+	z.left, z.missing = rd.read.Left, 0
+	if rd.dated {
+		z.missing = p.Missing(max(rd.read.Offset, z.logStart), z.durable)
+	}
 	if z.code == UnknownTopic {
 		*z = results{code: UnknownTopic, logStart: -1, durable: -1, end: -1, newestAppend: -1, next: rd.read.Offset, appendedFrom: -1, appendedTo: -1, left: -1}
 	}

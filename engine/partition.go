@@ -124,6 +124,9 @@ func (p *Partition) Durable() int64 { return p.visible }
 // End is the offset that the next batch will get.
 func (p *Partition) End() int64 { return p.next }
 
+// Missing is how many of the offsets from from up to to are known not to exist.
+func (p *Partition) Missing(from, to int64) int64 { return p.epochs.Missing(from, to) }
+
 // NewestAppendTime is the broker's time of the newest batch, in Unix
 // nanoseconds; 0 for an empty partition.
 func (p *Partition) NewestAppendTime() int64 {

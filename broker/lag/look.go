@@ -35,8 +35,8 @@ type Row struct {
 	// Start and End are where the log begins and ends, -1 for a partition that is not there.
 	Start, End int64
 	// Records is the number of offsets from the one committed, or from Start if that is
-	// higher, to the end: 0 when retention has removed all that was not read. It is -1
-	// where nothing is committed.
+	// higher, to the end, but for recorded gaps: 0 when retention has removed all that was
+	// not read. It is -1 where nothing is committed.
 	Records int64
 	// Behind is how much older the first unread record is than the newest append; 0
 	// without any, -1 where nothing is committed or the time is not known.
@@ -173,7 +173,7 @@ func (r *Row) note(f *broker.Fetch) {
 	if r.Next < 0 || f.LogStart < 0 {
 		return
 	}
-	r.Records = max(0, f.Durable-max(r.Next, f.LogStart))
+	r.Records = max(0, f.Durable-max(r.Next, f.LogStart)-f.Missing)
 	if r.Behind, r.Bytes = -1, f.Left; r.Records == 0 {
 		r.Behind, r.Bytes = 0, 0
 		return

@@ -189,6 +189,14 @@ func (t *EpochTable) SkipGap(offset int64) int64 {
 // InGap reports whether offset does not exist and never will.
 func (t *EpochTable) InGap(offset int64) bool { return t.SkipGap(offset) != offset }
 
+// Missing is how many of the offsets from from up to to are in gaps.
+func (t *EpochTable) Missing(from, to int64) (n int64) {
+	for i := t.after(from); i < len(t.list) && t.list[i].GapFrom < to; i++ {
+		n += max(0, min(t.list[i].Start, to)-max(t.list[i].GapFrom, from))
+	}
+	return n
+}
+
 // AllowsGap reports whether the offset behind from, the next one, may be to.
 func (t *EpochTable) AllowsGap(from, to int64) bool {
 	return from == to || from < to && (to <= t.coarse || t.gapsFill(from, to))

@@ -253,3 +253,26 @@ func violates(t *testing.T, what string, f func()) {
 	}()
 	f()
 }
+
+func TestOffsetsInGapsAreCounted(t *testing.T) {
+	var e EpochTable
+	e.Begin(1, 0, ReasonStart)
+	e.BeginAfterGap(2, 10, 20, ReasonCrash)
+	e.BeginAfterGap(3, 30, 1<<54, ReasonSalvage)
+	if err := e.GiveUp(5, 7); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to, want int64 }{
+		{0, 5, 0}, {0, 10, 2}, {6, 10, 1}, {0, 15, 7}, {12, 15, 3}, {12, 18, 6}, {20, 30, 0}, {0, 1<<54 + 3, 12 + 1<<54 - 30}, {25, 40, 10}, {1 << 54, 1<<54 + 9, 0}, {40, 40, 0},
+	} {
+		exist := int64(0)
+		for at := c.from; at < c.to && c.to < 100; at++ {
+			if e.InGap(at) {
+				exist++
+			}
+		}
+		if got := e.Missing(c.from, c.to); got != c.want || c.to < 100 && exist != got {
+			t.Errorf("from %d to %d: %d, expected %d", c.from, c.to, got, c.want)
+		}
+	}
+}
