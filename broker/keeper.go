@@ -32,6 +32,7 @@ type keeper struct {
 	unseen  int // steps that the answer waits for
 
 	producers producerIDs
+	skipped   bool // what may be lost of it was left out
 
 	snapshots *catalogfile.Snapshots
 	cleaner   *cleaner.Cleaner
@@ -147,7 +148,7 @@ func (k *keeper) commandOf(r *Admin) (catalog.Command, error) {
 	case CreateTopic:
 		return k.createCommand(r, limits)
 	case NewProducer:
-		return catalog.Command{Kind: catalog.AllocateProducers, First: k.state.NextProducer(), Count: producerBlock}, nil
+		return catalog.Command{Kind: catalog.AllocateProducers, First: k.firstProducer(), Count: producerBlock}, nil
 	}
 	t := m.ByName(r.Name)
 	if t == nil {
@@ -247,6 +248,7 @@ func (k *keeper) Produced(p *Produce) {
 	k.snapshots.Applied()
 	switch k.command.Kind {
 	case catalog.AllocateProducers:
+		k.skipped = true
 		k.producers = producerIDs{next: k.command.First, end: k.state.NextProducer()}
 		k.producers.give(r)
 		k.answer()
@@ -310,6 +312,18 @@ func (d *removal) stepDone(*step) {
 
 // producerBlock is how many producer ids the catalog takes at a time.
 const producerBlock = 1000
+
+// lostProducers is more than the ids that a journal can have taken: so many are left out, at
+// each start, when one of the catalog's has been given up.
+const lostProducers = 1 << 40
+
+// firstProducer is the first id of the next block.
+func (k *keeper) firstProducer() int64 {
+	if k.part.GivenUp() && !k.skipped {
+		return k.state.NextProducer() + lostProducers
+	}
+	return k.state.NextProducer()
+}
 
 // producerIDs are ids that have been taken from the catalog and not given out. They come
 // from blocks that are durable in the catalog before the first of them is given out; what

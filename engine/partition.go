@@ -127,6 +127,9 @@ func (p *Partition) End() int64 { return p.next }
 // Missing is how many of the offsets from from up to to are known not to exist.
 func (p *Partition) Missing(from, to int64) int64 { return p.epochs.Missing(from, to) }
 
+// GivenUp reports whether anything of it was given up by a salvage.
+func (p *Partition) GivenUp() bool { return p.epochs.HasGivenUp() }
+
 // NewestAppendTime is the broker's time of the newest batch, in Unix
 // nanoseconds; 0 for an empty partition.
 func (p *Partition) NewestAppendTime() int64 {

@@ -68,6 +68,8 @@ type rigTopic struct {
 
 func (rigTopics) Load(func(int64, func([]byte) error) error) error { return nil }
 
+func (rigTopics) Next() int64 { return 0 }
+
 func (t rigTopics) Topic(id TopicID) (recovery.TopicInfo, recovery.TopicStatus) {
 	switch topic := t[id]; {
 	case topic == nil:

@@ -61,7 +61,7 @@ func (c *content) checkpoint() {
 		return
 	}
 	c.item(1, "header").id("node", s.Node[:]).id("journal", s.Journal[:]).num("shard", int64(s.Shard)).num("shards", int64(s.Shards)).
-		flag("clean", s.Flags&checkpoint.FlagClean != 0).count("sequence", s.Sequence).count("lsn", s.LSN).count("incarnation", s.Incarnation).
+		flag("clean", s.Flags&checkpoint.FlagClean != 0).flag("forsaken", s.Flags&checkpoint.FlagForsaken != 0).count("sequence", s.Sequence).count("lsn", s.LSN).count("incarnation", s.Incarnation).
 		nanos("wall", s.Wall).nanos("append_time", s.AppendTime).id("boot", s.Boot[:]).count("device", s.Device).count("mount", s.Mount)
 	c.slots(s.Slots)
 	for i := range s.Partitions {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/segment"
 )
@@ -25,7 +26,7 @@ func (r *run) accept(s *shardState) error {
 			}
 		}
 	}
-	if s.changed {
+	if s.changed || s.forsake {
 		if err := r.writeCheckpoint(s); err != nil {
 			return err
 		}
@@ -99,11 +100,21 @@ func (r *run) putAside(dir, name string) error {
 }
 
 // writeCheckpoint writes the next checkpoint of a shard, which differs from the newest in
-// what was entered.
+// what was entered. One that does without the journal is written as both generations: with
+// the one before alone there would be no start, and no salvage.
 func (r *run) writeCheckpoint(s *shardState) error {
-	h := s.snap.Header
-	h.Sequence++
-	return aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.o.Dir, int(s.shard), h.Sequence), s.snap.Encode(&h))
+	h, generations := s.snap.Header, 1
+	if s.forsake {
+		h.Flags |= checkpoint.FlagForsaken
+		generations = 2
+	}
+	for range generations {
+		h.Sequence++
+		if err := aio.WriteFileAtomic(r.fs, layout.CheckpointPath(r.o.Dir, int(s.shard), h.Sequence), s.snap.Encode(&h)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // piece is a part of a log that is whole.

@@ -25,6 +25,15 @@
 // for anybody. Behind it a log that still holds its damage is read as well, because nobody
 // asks for the offsets in the gap; to run it again does what is left.
 //
+// # A journal that is gone
+//
+// Where the journal of a shard is missing that its checkpoint needs, what it had is lost and
+// nobody knows how much that was. Then step 2 also marks the checkpoint, as both
+// generations, as one that does without: the rest is done by the next start, which alone
+// has the catalog and replays the other journals. It keeps what stands whole in the segments
+// behind the checkpoint, and has the partitions of the shard go on above all that the
+// journal can have held. See engine/recovery/forsaken.go.
+//
 // # What it does not do
 //
 // It does not touch the catalog's log, in which a gap would be lost topics. It leaves the

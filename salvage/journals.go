@@ -46,7 +46,7 @@ func (r *run) readJournals() error {
 	}
 	for _, s := range r.shards {
 		if !found[s.shard] && s.snap.NeedsJournal() {
-			r.leave(layout.JournalPath(r.o.Dir, int(s.shard)), "it is missing, and nobody knows what it had behind the checkpoint")
+			r.gone(s)
 		}
 	}
 	return nil

@@ -40,6 +40,9 @@ func (r *run) look() error {
 			if err := r.lookAt(s, p); err != nil {
 				return err
 			}
+			if err := r.goesOn(s, p); err != nil {
+				return err
+			}
 		}
 	}
 	others, err := r.unnamed(dirs)

@@ -50,6 +50,9 @@ const (
 	Lost Kind = "lost"
 	// Rewrite: a log that is replaced by a copy without its damage.
 	Rewrite Kind = "rewrite"
+	// Journal: a journal that is lost, or, of a partition, the offsets that only that
+	// journal can have had. EndOffset is where the partition goes on.
+	Journal Kind = "journal"
 	// Left: something that is not salvaged, and why.
 	Left Kind = "left"
 )
@@ -76,6 +79,7 @@ type Summary struct {
 	Losses     int   `json:"losses"`       // ranges of offsets
 	Offsets    int64 `json:"lost_offsets"` // in them
 	Rewrites   int   `json:"rewrites"`     // logs
+	Journals   int   `json:"journals"`     // that are lost
 	Left       int   `json:"left"`         // that could not be salvaged
 	Accepted   bool  `json:"accepted"`
 }
@@ -100,6 +104,7 @@ type shardState struct {
 	snap    *checkpoint.Snapshot
 	parts   []*part
 	changed bool // the checkpoint
+	forsake bool // the journal is lost, and the next start is to do without it
 }
 
 // part is a partition whose newest record a shard has.
@@ -232,6 +237,10 @@ func (r *run) note(n *Note) {
 		r.sum.Offsets += n.EndOffset - n.Offset
 	case Rewrite:
 		r.sum.Rewrites++
+	case Journal:
+		if n.Partition < 0 {
+			r.sum.Journals++
+		}
 	case Left:
 		r.sum.Left++
 	}

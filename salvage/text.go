@@ -14,6 +14,8 @@ func (n *Note) String() string {
 		b.WriteString("LOST: ")
 	case Rewrite:
 		b.WriteString("replaced: ")
+	case Journal:
+		b.WriteString("LOST JOURNAL: ")
 	default:
 		b.WriteString("NOT SALVAGED: ")
 	}
@@ -24,6 +26,7 @@ func (n *Note) String() string {
 		b.WriteString(n.File + ": ")
 	}
 	switch {
+	case n.Kind == Journal: // the reason has the offsets
 	case n.EndOffset == n.Offset+1:
 		fmt.Fprintf(&b, "offset %d: ", n.Offset)
 	case n.Offset >= 0:
@@ -41,9 +44,13 @@ func (n *Note) String() string {
 
 // Verdict says in a line what has been found and done.
 func (s *Summary) Verdict() string {
-	text := "nothing is lost"
+	text, journals := "nothing is lost", quantity.Of(int64(s.Journals), "journal", "journals")
 	offsets, ranges := quantity.Of(s.Offsets, "offset", "offsets"), quantity.Of(s.Losses, "range", "ranges")
 	switch {
+	case s.Journals > 0 && s.Accepted:
+		text = fmt.Sprintf("given up: %s, and %s in %s; logs replaced: %d", journals, offsets, ranges, s.Rewrites)
+	case s.Journals > 0:
+		text = fmt.Sprintf("lost: %s, and %s in %s; logs to replace: %d; nothing was changed, --yes gives them up", journals, offsets, ranges, s.Rewrites)
 	case s.Losses+s.Rewrites == 0 && s.Left > 0:
 		text = "nothing is known to be lost"
 	case s.Losses+s.Rewrites > 0 && s.Accepted:

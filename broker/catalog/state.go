@@ -98,8 +98,8 @@ func (s *State) Check(c *Command) error {
 			return fmt.Errorf("%w: nothing to change", ErrInvalidConfig)
 		}
 	case AllocateProducers:
-		if c.First != s.producers {
-			return fmt.Errorf("%w: from %d on, expected from %d on", ErrProducers, c.First, s.producers)
+		if c.First < s.producers {
+			return fmt.Errorf("%w: from %d on, expected from %d or a later one on", ErrProducers, c.First, s.producers)
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (s *State) change(c *Command, offset int64) {
 		gone = s.image.ByID(c.ID)
 		s.tombstones = append(s.tombstones, Tombstone{ID: c.ID, Name: gone.Name, Offset: offset})
 	case AllocateProducers:
-		s.producers += int64(c.Count)
+		s.producers = c.First + int64(c.Count)
 	}
 	s.image = s.image.with(offset+1, gone, come)
 }

@@ -111,6 +111,9 @@ func (t *Topics) apply(b []byte) error {
 // State is the catalog, after [Topics.Load].
 func (t *Topics) State() *catalog.State { return t.state }
 
+// Next is the offset of the next command, after [Topics.Load].
+func (t *Topics) Next() int64 { return t.state.Next() }
+
 // Topic says what the catalog knows of a topic.
 func (t *Topics) Topic(id engine.TopicID) (recovery.TopicInfo, recovery.TopicStatus) {
 	if topic := t.state.Image().ByID(id); topic != nil {

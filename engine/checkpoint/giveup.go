@@ -43,8 +43,8 @@ func (t *EpochTable) GiveUp(from, to int64) error {
 	return nil
 }
 
-// hasGivenUp reports whether anything in the table was given up.
-func (t *EpochTable) hasGivenUp() bool {
+// HasGivenUp reports whether anything in the table was given up.
+func (t *EpochTable) HasGivenUp() bool {
 	return slices.ContainsFunc(t.list, func(e Epoch) bool { return e.Reason == ReasonSalvage })
 }
 

@@ -66,6 +66,13 @@ func salvagedSnapshot() *Snapshot {
 	return s
 }
 
+// forsakenSnapshot is one whose journal is given up.
+func forsakenSnapshot() *Snapshot {
+	s := goldenSnapshot()
+	s.Flags = FlagForsaken
+	return s
+}
+
 func goldenNode() Node {
 	return Node{ID: id(0x10), Created: 1_790_000_000_000_000_000, Slots: 64, Shards: 3, Starts: 12}
 }
@@ -84,6 +91,7 @@ func goldenFiles() map[string][]byte {
 	return map[string][]byte{
 		"checkpoint-2.bin":          encode(new(Writer), goldenSnapshot()),
 		"checkpoint-2-salvaged.bin": encode(new(Writer), salvagedSnapshot()),
+		"checkpoint-2-forsaken.bin": encode(new(Writer), forsakenSnapshot()),
 		"node-1.bin":                AppendNode(nil, &n),
 	}
 }

@@ -12,8 +12,11 @@ const (
 	// FlagClean: everything is flushed and the journal holds nothing beyond LSN: the
 	// shard stopped in order, or a start removes the journal.
 	FlagClean Flags = 1 << iota
+	// FlagForsaken: the journal is lost, and an operator has accepted that. The next start
+	// does without it, and has every partition go on above all that it can have held.
+	FlagForsaken
 
-	knownFlags = FlagClean
+	knownFlags = FlagClean | FlagForsaken
 )
 
 // Header is what a checkpoint says of its shard.
@@ -41,7 +44,7 @@ type Header struct {
 // NeedsJournal reports whether the journal has to be there: it was when the checkpoint
 // was written, and may hold more than that knows of.
 func (h *Header) NeedsJournal() bool {
-	return h.Flags&FlagClean == 0 && (h.Incarnation > 0 || h.Journal != [16]byte{})
+	return h.Flags&(FlagClean|FlagForsaken) == 0 && (h.Incarnation > 0 || h.Journal != [16]byte{})
 }
 
 // Slot is a slot that the shard owns.

@@ -46,7 +46,7 @@ func (w *Writer) Add(p *Partition) {
 	checkTerm(p.Term)
 	w.sum()
 	w.last, w.producers = len(w.buf), 0
-	if p.Epochs.hasGivenUp() {
+	if p.Epochs.HasGivenUp() {
 		w.required |= needGivenUp
 	}
 	b := w.grow(w.buf, partitionBytes+len(p.Epochs.list)*epochBytes)

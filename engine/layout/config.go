@@ -69,7 +69,8 @@ func (c *PartitionConfig) Window(class Class) (time.Duration, int64) {
 
 // MustRoll is the one rule of where a segment ends: a batch of n bytes that does
 // not fit into a segment of size bytes begins a new one, unless the segment is
-// empty. The writer and recovery both follow it.
+// empty; so does one whose offsets lie too far above the segment's base, which may be so
+// behind a gap. The writer and recovery both follow it.
 func (c *PartitionConfig) MustRoll(base, size, n int64, h *batch.Header) bool {
-	return size > 0 && (size+n > c.SegmentBytes || h.LastOffset()-base > segment.MaxRelativeOffset)
+	return size > 0 && size+n > c.SegmentBytes || h.LastOffset()-base > segment.MaxRelativeOffset
 }

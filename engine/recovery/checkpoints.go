@@ -86,6 +86,9 @@ func (r *recovery) agree() error {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
 	for shard, c := range r.ckpts {
+		if found[shard] == nil && c.Flags&checkpoint.FlagForsaken != 0 {
+			r.forsake(shard)
+		}
 		if found[shard] == nil && c.NeedsJournal() {
 			return fmt.Errorf("%w: the checkpoint of shard %d needs rounds from %d on of journal %x, and there is no %s",
 				layout.ErrBadDataDir, shard, c.LSN, c.Journal, layout.JournalPath(r.opts.Dir, shard))

@@ -147,6 +147,12 @@ func (r *recovery) closeGaps() error {
 		if p.jumps {
 			to += lossJump
 		}
+		if p.forsaken {
+			if err := r.goOn(p); err != nil {
+				return err
+			}
+			continue
+		}
 		if to == p.next {
 			continue
 		}

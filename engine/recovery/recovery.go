@@ -37,6 +37,9 @@ type Topics interface {
 	// Load is called when the catalog's log is whole. read calls each with the
 	// record batches of the log from the one that contains offset from on.
 	Load(read func(from int64, each func(b []byte) error) error) error
+	// Next is the offset of the next record of the catalog's log. Load has been called. It
+	// is above the log's end where the journal is lost that had more than a snapshot needs.
+	Next() int64
 	// Topic says what the catalog knows of a topic. Load has been called.
 	Topic(id layout.TopicID) (TopicInfo, TopicStatus)
 	// Partitions calls f for every partition of every topic that exists, except
@@ -139,7 +142,7 @@ func Recover(d aio.Driver, opts Options) (*Recovered, error) {
 	}{
 		{[]func() error{r.recognize, r.lockDir, r.makeRoom, r.readNode, r.readCheckpoints, r.restoreProducers}, &spent.State},
 		{[]func() error{r.scanJournals, r.agree}, &spent.Journals},
-		{[]func() error{r.replayCatalog, r.listRest, r.saveNode, r.replayRest, r.findLosses, r.flushAll}, &spent.Replay},
+		{[]func() error{r.replayCatalog, r.listRest, r.saveNode, r.keepTails, r.replayRest, r.findLosses, r.flushAll}, &spent.Replay},
 		{[]func() error{r.makeDurable, r.closeGaps}, &spent.Flush},
 		{[]func() error{r.writeCheckpoints, r.removeStale}, &spent.Checkpoints},
 	} {
@@ -172,8 +175,10 @@ type recovery struct {
 	journals  []*journalFile
 	ckpts     map[int]*shardCheckpoint
 	parts     map[layout.Key]*replayed
+	forsaken  []int            // shards whose journals are lost, which was accepted
 	producers *producers.Table // of all partitions
 	pending   int64            // bytes that wait in parts
+	strange   []layout.TopicID // of which the catalog has lost what it knew
 	openFiles int              // those of partitions and complete ones
 	complete  []aio.File       // segments that have got their last byte, open
 	short     bool             // the disk may have too little room

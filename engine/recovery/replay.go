@@ -31,6 +31,7 @@ type replayed struct {
 	heard    *journalFile // that holds its newest entry, nil for none
 	heardLSN uint64       // of that entry
 	jumps    bool         // batches that nobody knows of may be lost
+	forsaken bool         // the journal that had its newest batches is lost, which was accepted
 
 	producers producers.Log
 
@@ -172,6 +173,9 @@ func (r *recovery) replayCatalog() error {
 	if err := r.list(p); err != nil {
 		return err
 	}
+	if err := r.keepCatalog(p); err != nil {
+		return err
+	}
 	if err := r.replay(true); err != nil {
 		return err
 	}
@@ -197,7 +201,10 @@ func (r *recovery) listRest() error {
 		case TopicDeleted:
 			delete(r.parts, p.key)
 		default:
-			return r.unknown(p.key.Topic, "a checkpoint")
+			if err := r.unknown(p.key.Topic, "a checkpoint"); err != nil {
+				return err
+			}
+			delete(r.parts, p.key)
 		}
 	}
 	for group := range slices.Chunk(found, listAtOnce) {
@@ -219,8 +226,16 @@ func (r *recovery) replayRest() error {
 	return nil
 }
 
-// unknown is the error for a topic of which there is data and no record.
+// unknown is the error for a topic of which there is data and no record. There is none
+// where the journal was lost that may have had the record, which was accepted.
 func (r *recovery) unknown(id layout.TopicID, where string) error {
+	if c := r.parts[layout.Key{Topic: layout.CatalogTopic}]; c != nil && (c.forsaken || c.rec.Epochs.HasGivenUp()) {
+		if !slices.Contains(r.strange, id) {
+			r.strange = append(r.strange, id)
+			r.opts.Report("topic %s: %s names it, and what the catalog had of it is lost: it is not served, its files stay", id, where)
+		}
+		return nil
+	}
 	return fmt.Errorf("%w: %s names topic %s, which the catalog has never known", layout.ErrBadDataDir, where, id)
 }
 

@@ -36,9 +36,9 @@ func (r *recovery) makeRoom() error {
 // cutTail gives back, where room is short, what a partition's newest segments have behind
 // the bytes that the checkpoint speaks of. That is space allocated in advance, and bytes
 // that the journals have too: a start writes those again whatever the files hold. Where
-// anything is damaged the files are left as they are.
+// anything is damaged, or a journal is lost, the files are left as they are.
 func (r *recovery) cutTail(p *replayed) error {
-	if !r.short || r.out.Stats.Damaged > 0 || r.checkpointOf(p.shard).Lost != nil {
+	if !r.short || r.out.Stats.Damaged > 0 || r.checkpointOf(p.shard).Lost != nil || len(r.forsaken) > 0 {
 		return nil
 	}
 	for i := range p.files {

@@ -61,13 +61,20 @@ message is touched, and no offset changes. The damaged log stays beside the new 
 First try what may bring the bytes back: another copy, or the device once more. What has
 been given up stays so. A salvage that was interrupted is run again.
 
+A journal that is missing behind a crash, without which no broker starts, is given up as a
+whole, with every message that was in it alone; so bring it back if you can. For each
+partition of its shard a line tells up to which offset everything is there, and where it
+goes on at the next start: so far above that no offset is given out twice. With shard 0 it
+may have held changes of the catalog: topics created since are then gone, topics deleted
+since are back. It concerns all topics, so that --topic leaves it alone.
+
 Not salvaged is the catalog's log, and, unless the broker was stopped in order, the end of
 a partition's newest segment, which the journals may mend, and what only the journals
 know. Such things are told, with what to do about them.
 
 The output has a line for every finding and a summary. With -o jsonl, or json, every
-line is an object: findings with type lost, rewrite or left, and at the end one with type
-summary.
+line is an object: findings with type lost, rewrite, journal or left, and at the end one
+with type summary.
 
 The exit status is 0 if nothing is lost any more, 2 if something is that has not been
 given up or that could not be looked at, and 1 if it could not be done.`,
@@ -140,7 +147,7 @@ func (v *verb) end(s *salvage.Summary) error {
 	switch {
 	case v.failed != nil:
 		return v.failed
-	case s.Left > 0, s.Losses+s.Rewrites > 0 && !s.Accepted:
+	case s.Left > 0, s.Losses+s.Rewrites+s.Journals > 0 && !s.Accepted:
 		return lossError{s.Verdict()}
 	}
 	return nil
