@@ -18,23 +18,10 @@ func (c *compacting) Count() int { return len(c.list) }
 // Now implements compaction.Source.
 func (c *compacting) Now() int64 { return (*Store)(c).Time() }
 
-// By how much slower compaction is while others wait for the device, and while the disk is
-// full, so that it would take what producers wait for.
-const (
-	slowBehindOthers = 8
-	slowOnFullDisk   = 256
-)
-
 // Slow implements compaction.Source: what producers and readers wait for comes first.
 func (c *compacting) Slow() int64 {
 	s := (*Store)(c)
-	switch {
-	case s.DiskFull():
-		return slowOnFullDisk
-	case s.fillPercent() > idleFill || s.ColdWaiting():
-		return slowBehindOthers
-	}
-	return 1
+	return compaction.Slow(s.fillPercent() > idleFill || s.ColdWaiting(), s.DiskFull())
 }
 
 // FlushFailed implements compaction.Source.

@@ -47,7 +47,7 @@ func TestCompactionHasItsShareWhileOthersReadAllTheTime(t *testing.T) {
 	alone, bytes := free.compactCrowded(1, o)
 	k := newKeyed(t, rigOptions{seed: 3}, c)
 	k.fill(24, 50)
-	took, same := k.compactCrowded(slowBehindOthers, o)
+	took, same := k.compactCrowded(compaction.SlowBehindOthers, o)
 	if same != bytes {
 		t.Fatalf("the same seed gives %d and %d bytes", bytes, same)
 	}
@@ -57,10 +57,10 @@ func TestCompactionHasItsShareWhileOthersReadAllTheTime(t *testing.T) {
 	if alone < paid-o.Pause {
 		t.Errorf("alone %d bytes took %v, which is faster than the rate: %v", bytes, alone, paid)
 	}
-	if least := slowBehindOthers / 2 * alone; took < least {
+	if least := compaction.SlowBehindOthers / 2 * alone; took < least {
 		t.Errorf("beside readers it took %v, and alone %v: it does not give way", took, alone)
 	}
-	if most := slowBehindOthers*alone + time.Duration(len(k.p().bases))*o.Pause; took > most {
+	if most := compaction.SlowBehindOthers*alone + time.Duration(len(k.p().bases))*o.Pause; took > most {
 		t.Errorf("beside readers it took %v, and alone %v: more than its share lets it", took, alone)
 	}
 }

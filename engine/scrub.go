@@ -55,12 +55,6 @@ func (s *Store) MakeIndex(id segment.ID, done scrub.IndexOwner) bool {
 	if seg == nil {
 		return false
 	}
-	s.indexes.Make(seg, indexMade{done})
+	s.indexes.Make(seg, done)
 	return true
 }
-
-// indexMade tells a scrubber of an index.
-type indexMade struct{ done scrub.IndexOwner }
-
-// IndexLoaded implements indexing.Waiter.
-func (w indexMade) IndexLoaded(err error) { w.done.IndexMade(err) }

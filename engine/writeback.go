@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/throttle"
 )
 
 // Writeback is paced by how full the journal's ring and the memory are.
@@ -123,14 +124,11 @@ func (s *Store) writingBack() bool { return s.writing > 0 || s.ready.Len() > 0 }
 // waits for them.
 func (s *Store) lazyWriters() int {
 	most := max(1, s.opts.Writers/lazyShare)
-	fill := max(s.fillPercent(), 100*s.chunks.Unwritten()/s.chunks.Size())
-	switch {
-	case fill >= fullFill || s.closing != closeNot:
+	if s.closing != closeNot {
 		return most
-	case fill <= idleFill:
-		return 1
 	}
-	return 1 + int(fill-idleFill)*(most-1)/(fullFill-idleFill)
+	fill := max(s.fillPercent(), 100*s.chunks.Unwritten()/s.chunks.Size())
+	return throttle.Workers(fill, idleFill, fullFill, most)
 }
 
 // nextFlush picks a partition that a checkpoint waits for, or nil.

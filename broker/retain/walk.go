@@ -203,8 +203,8 @@ func (w *Walker) cut(p *engine.Partition, l retention.Limits, segs []retention.S
 // ignore does not wait for an index that is made: the next pass sees it.
 type ignore struct{}
 
-// IndexMade implements scrub.IndexOwner.
-func (ignore) IndexMade(error) {}
+// IndexLoaded implements scrub.IndexOwner.
+func (ignore) IndexLoaded(error) {}
 
 // footers is a job that reads when segments got their newest batches.
 type footers struct {

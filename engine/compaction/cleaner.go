@@ -82,6 +82,24 @@ type Source interface {
 	FlushFailed(err error)
 }
 
+// By how much slower compaction is while others wait for the device, and while the disk is
+// full, so that it would take what producers wait for.
+const (
+	SlowBehindOthers = 8
+	SlowOnFullDisk   = 256
+)
+
+// Slow is by how much slower than its rate compaction is to be; 1: not at all.
+func Slow(others, full bool) int64 {
+	switch {
+	case full:
+		return SlowOnFullDisk
+	case others:
+		return SlowBehindOthers
+	}
+	return 1
+}
+
 // ErrGone is told of a segment that is not to be replaced after all.
 var ErrGone = errors.New("the segment is not to be compacted any more")
 

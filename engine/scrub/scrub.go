@@ -42,7 +42,7 @@ type Source interface {
 }
 
 // IndexOwner is told when an index has been made, or why not, on the loop.
-type IndexOwner interface{ IndexMade(err error) }
+type IndexOwner interface{ IndexLoaded(err error) }
 
 // Finding is a damaged part of a log.
 type Finding struct {
@@ -282,8 +282,8 @@ func (s *Scrubber) judge() {
 	}
 }
 
-// IndexMade goes on when an index has been made, for which the log has been read again.
-func (s *Scrubber) IndexMade(err error) {
+// IndexLoaded goes on when an index has been made, for which the log has been read again.
+func (s *Scrubber) IndexLoaded(err error) {
 	s.busy = false
 	if err == nil {
 		s.stats.Indexes.Add(1)

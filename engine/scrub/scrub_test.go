@@ -147,7 +147,7 @@ type making struct {
 	done IndexOwner
 }
 
-func (m *making) CompleteJob(op *aio.JobOp) { m.done.IndexMade(op.Err) }
+func (m *making) CompleteJob(op *aio.JobOp) { m.done.IndexLoaded(op.Err) }
 
 // The events.
 

@@ -31,3 +31,10 @@ func (t *Throttle) Charge(now int64, n int, fill int64) int64 {
 	t.until = max(t.until, now) + int64(Slowest)*int64(n)/1024*over/(100-From)
 	return t.until
 }
+
+// Workers is how many of most workers empty a space that is filled to a number of percent:
+// one up to low percent, all from high percent on.
+func Workers(fill, low, high int64, most int) int {
+	n := int64(most-1) * (fill - low) / (high - low)
+	return 1 + int(min(max(n, 0), int64(most-1)))
+}

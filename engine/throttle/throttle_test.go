@@ -51,3 +51,17 @@ func TestASpaceCountsAsFullForAWhile(t *testing.T) {
 		t.Fatal("it is news again")
 	}
 }
+
+func TestMoreWorkersAreAtWorkTheFullerTheSpaceIs(t *testing.T) {
+	for _, c := range []struct {
+		fill int64
+		want int
+	}{{0, 1}, {25, 1}, {31, 1}, {33, 2}, {50, 4}, {74, 7}, {75, 8}, {100, 8}} {
+		if n := Workers(c.fill, 25, 75, 8); n != c.want {
+			t.Errorf("at %d %%: %d workers, expected %d", c.fill, n, c.want)
+		}
+	}
+	if n := Workers(60, 25, 75, 1); n != 1 {
+		t.Errorf("%d of 1 worker", n)
+	}
+}
