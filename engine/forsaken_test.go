@@ -130,7 +130,15 @@ func TestAPartitionWithoutMessagesGoesOnBehindALostJournal(t *testing.T) {
 	r.sendWait(p, 1, 300)
 	r.trim(p, p.End())
 	r.checkpointAll()
+	path := p.logPath(p.active)
 	r.loseJournal(0)
+	f, err := r.w.FS().Open(path, aio.OpenWrite|aio.OpenCreate) // as a salvage makes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 	r.start()
 	p = r.part(id, 0)
 	sent := []*produced{r.sendWait(p, 1, 300), r.sendWait(p, 3, 300)}
