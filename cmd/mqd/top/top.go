@@ -3,7 +3,6 @@ package top
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -114,11 +113,14 @@ func watch(ctx context.Context, b *adminclient.Broker, w io.Writer, interval tim
 // ask has a broker tell.
 func ask(ctx context.Context, b *adminclient.Broker) (*state, error) {
 	s := &state{}
-	err := errors.Join(
-		b.GetJSON(ctx, admin.PathStatus, &s.status),
-		b.GetJSON(ctx, admin.PathShards, &s.shards),
-		b.GetJSON(ctx, admin.PathStages, &s.stages),
-	)
+	for _, q := range [...]struct {
+		path string
+		into any
+	}{{admin.PathStatus, &s.status}, {admin.PathShards, &s.shards}, {admin.PathStages, &s.stages}} {
+		if err := b.GetJSON(ctx, q.path, q.into); err != nil {
+			return nil, err // the others would say the same
+		}
+	}
 	s.at = time.Now()
-	return s, err
+	return s, nil
 }

@@ -155,3 +155,16 @@ func TestNumbersAreShort(t *testing.T) {
 		}
 	}
 }
+
+func TestThatNobodyIsThereIsSaidOnce(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	addr := s.Listener.Addr().String()
+	s.Close()
+	cmd := New(func(io.Writer) bool { return false })
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetOut(io.Discard)
+	cmd.SetArgs([]string{"--once", "--admin", addr})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || strings.Count(err.Error(), addr) != 1 {
+		t.Errorf("error %v", err)
+	}
+}
