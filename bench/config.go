@@ -232,6 +232,9 @@ func (c Load) validate() error {
 			return fmt.Errorf("%w: %s %d, expected 1 to %d", ErrConfig, v.name, v.n, v.max)
 		}
 	}
+	if c.Rate < 0 || c.Burst.Messages < 0 {
+		return fmt.Errorf("%w: rate %d and bursts of %d messages, expected 0 or more", ErrConfig, c.Rate, c.Burst.Messages)
+	}
 	if c.Messages < 0 {
 		return fmt.Errorf("%w: messages %d, expected 0 or more", ErrConfig, c.Messages)
 	}
@@ -248,7 +251,7 @@ func (c Load) validate() error {
 		return fmt.Errorf("%w: key skew %g and compressible share %g, expected 0 to 10 and 0 to 1", ErrConfig, c.KeySkew, c.Plain)
 	}
 	if (c.Poisson || c.Day != 0) && c.Rate == 0 {
-		return fmt.Errorf("%w: Poisson arrivals or a day without a rate", ErrConfig)
+		return fmt.Errorf("%w: arrivals of poisson or a day (--arrival) without a rate (--rate)", ErrConfig)
 	}
 	if _, err := c.sizes(0); err != nil {
 		return err

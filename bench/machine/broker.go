@@ -16,6 +16,9 @@ import (
 // ErrStart: the broker process did not start or did not end in order.
 var ErrStart = errors.New("broker process")
 
+// errEnded: it ended by itself before it served.
+var errEnded = errors.New("it ended before it served")
+
 const (
 	// startWait bounds the start of a broker, stopWait its end.
 	startWait = 60 * time.Second
@@ -50,7 +53,10 @@ func StartBroker(ctx context.Context, program, dir string, args ...string) (*Bro
 	if err := b.launch(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrStart, err), os.RemoveAll(data))
 	}
-	if err := b.await(ctx); err != nil {
+	if err := b.await(ctx); errors.Is(err, errEnded) {
+		// There is nothing to stop, and its last words have been said.
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrStart, err), os.RemoveAll(data))
+	} else if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrStart, err), b.Stop())
 	}
 	return b, nil
@@ -98,7 +104,7 @@ func (b *Broker) await(ctx context.Context) error {
 		select {
 		case err := <-b.ended:
 			b.ended <- err
-			return fmt.Errorf("it ended before it served: %w\n%s", err, b.logTail())
+			return fmt.Errorf("%w: %w\n%s", errEnded, err, b.logTail())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.C:

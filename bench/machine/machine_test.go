@@ -196,7 +196,7 @@ func TestABrokerThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Setenv(standIn, "no")
 	dir := t.TempDir()
 	_, err := StartBroker(context.Background(), os.Args[0], dir)
-	if !errors.Is(err, ErrStart) || !strings.Contains(err.Error(), "no broker today") {
+	if !errors.Is(err, ErrStart) || strings.Count(err.Error(), "no broker today") != 1 || strings.Contains(err.Error(), "ended by itself") {
 		t.Errorf("error %v", err)
 	}
 	if _, err = StartBroker(context.Background(), filepath.Join(dir, "missing"), dir); !errors.Is(err, ErrStart) {

@@ -130,6 +130,13 @@ func countArguments(cmd *cobra.Command) {
 				found = strings.Trim(fmt.Sprintf("%q", args), "[]")
 			}
 			_, expected, _ := strings.Cut(cmd.Use, " ")
+			if strings.HasPrefix(expected, "[flags]") {
+				// What stands after "--" was not refused.
+				if dash := cmd.ArgsLenAtDash(); dash > 0 {
+					found = strings.Trim(fmt.Sprintf("%q", args[:dash]), "[]")
+				}
+				expected = ""
+			}
 			if expected == "" {
 				expected = "no argument"
 			}

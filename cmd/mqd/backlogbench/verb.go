@@ -70,7 +70,6 @@ first one meanwhile.`,
   mqd bench backlog --partitions 1 --rounds 7 -o json
   mqd bench backlog --pause 10s --rate 50000 --out ./result
   mqd bench backlog --messages 1000000 -- --cache-size 1GiB`,
-		Args: cobra.ArbitraryArgs,
 		RunE: v.run,
 	}
 	flags := cmd.Flags()

@@ -25,7 +25,7 @@ the table are information: the exit status is 1 only if messages did not come ba
 they went out, or with --strict.`,
 		Example: `  mqd bench all
   mqd bench all --dir /var/lib/mqd -- --shards 1`,
-		Args: cobra.ArbitraryArgs,
+		Args: serveFlags,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Args = args
 			var err error

@@ -77,6 +77,7 @@ and any of them makes the exit status 1. Figures alone never do.`,
 	flags.IntVar(&t.serverCPU, "server-cpu", bench.NoCPU, "`CPU` of the floors that stand for the broker; -1 takes the broker's, or that of the disk's interrupts")
 	flags.IntSliceVar(&t.clientCPU, "client-cpus", nil, "`CPUs` of client threads; by default those that no shard is tied to")
 	backlog := backlogbench.New(&t.dir, func() bool { return t.form == formJSON }, t.paused)
+	backlog.Args = serveFlags
 	cmd.AddCommand(t.newRun(), t.newSweep(), t.newMax(), backlog, t.newAll(), t.newAgent(), t.newDisk(), t.newNet(), t.newJitter(), t.newReport(), t.newCompare())
 	for _, sub := range cmd.Commands() {
 		run := sub.RunE
@@ -89,6 +90,18 @@ and any of them makes the exit status 1. Figures alone never do.`,
 		}
 	}
 	return cmd
+}
+
+// serveFlags refuses words that do not stand after "--", where the flags of serve are.
+func serveFlags(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	if dash < 0 {
+		dash = len(args)
+	}
+	if dash > 0 {
+		return fmt.Errorf("found %q, expected no argument; flags of serve stand after --", args[:dash])
+	}
+	return nil
 }
 
 // form is the flag -o.

@@ -68,7 +68,7 @@ measured in turn, A B B A.`,
   mqd bench run --rate 10000 --client block --scrape 1s,0s --repeat 15 --out ./result
   mqd bench run --server 10.0.0.5:7878 --produce-on 10.0.0.7:7879 --consume-on 10.0.0.8:7879 --token-file token --rate 100000
   mqd bench run --server 127.0.0.1:7878 --batch-messages 64 --depth 64 -o json`,
-		Args: cobra.ArbitraryArgs,
+		Args: serveFlags,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.repeat < 1 {
 				return fmt.Errorf("--repeat is %d, expected 1 or more", f.repeat)
@@ -162,6 +162,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 
 // loads are the cases that the flags ask for.
 func (f *runFlags) loads() ([]bench.Load, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	base := f.load
 	if base.Warmup <= 0 {
 		base.Warmup = -1 // 0 would be the default
@@ -209,6 +212,41 @@ func (f *runFlags) loads() ([]bench.Load, error) {
 	return combine(loads, f.scrapes, func(l *bench.Load, d time.Duration) { l.Scrape = d }), nil
 }
 
+// check refuses values that a load would take for "not said", and measure its defaults.
+func (f *runFlags) check() error {
+	for _, c := range [...]struct {
+		flag        string
+		values      []int
+		least, most int
+	}{
+		{"partitions", f.partitions, 1, bench.MaxPartitions},
+		{"batch-messages", f.batch, 1, bench.MaxBatch},
+		{"depth", f.depths, 0, bench.MaxDepth},
+		{"connections", []int{f.load.Connections}, 1, bench.MaxConnections},
+		{"threads", []int{f.load.Threads}, 1, bench.MaxThreads},
+	} {
+		for _, v := range c.values {
+			if v < c.least || v > c.most {
+				return fmt.Errorf("--%s is %d, expected %d to %d", c.flag, v, c.least, c.most)
+			}
+		}
+	}
+	for _, r := range f.rates {
+		if r < 0 {
+			return fmt.Errorf("--rate is %d, expected 0 or more", r)
+		}
+	}
+	switch {
+	case f.load.Duration <= 0:
+		return fmt.Errorf("--duration is %v, expected more than 0", f.load.Duration)
+	case f.load.Warmup < 0:
+		return fmt.Errorf("--warmup is %v, expected 0 or more", f.load.Warmup)
+	case f.load.Size < 0:
+		return fmt.Errorf("--size is %d, expected 0 or more", f.load.Size)
+	}
+	return nil
+}
+
 // combine makes each load once for each value.
 func combine[T any](loads []bench.Load, values []T, set func(*bench.Load, T)) []bench.Load {
 	var all []bench.Load
@@ -243,6 +281,9 @@ func parseBurst(text string) (pace.Burst, error) {
 	period, perr := time.ParseDuration(parts[2])
 	if err := errors.Join(err, lerr, perr); err != nil {
 		return pace.Burst{}, fmt.Errorf("--burst %q: %w", text, err)
+	}
+	if n < 1 {
+		return pace.Burst{}, fmt.Errorf("--burst %q: expected 1 message or more", text)
 	}
 	return pace.Burst{Messages: n, Length: length, Period: period}, nil
 }

@@ -35,6 +35,7 @@ func TestListsOfBenchRunAreCombined(t *testing.T) {
 	f := &runFlags{
 		classes: []string{"memory", "flushed"}, client: []string{"poll", "block"}, partitions: []int{1, 64},
 		batch: []int{16}, depths: []int{4}, rates: []int64{0}, scrapes: []time.Duration{0}, spread: "one", read: "after", codec: "none", arrival: "constant",
+		load: bench.Load{Connections: 1, Threads: 1, Duration: time.Second},
 	}
 	loads, err := f.loads()
 	if err != nil {
@@ -64,7 +65,7 @@ func TestBurstsAreReadFromTheCommandLine(t *testing.T) {
 	if want := (pace.Burst{Messages: 50000, Length: 50 * time.Millisecond, Period: time.Second}); err != nil || got != want {
 		t.Errorf("%+v, error %v", got, err)
 	}
-	for _, bad := range []string{"50000", "a/1s/1s", "1/x/1s", "1/1s/x", "1/1s/1s/1s"} {
+	for _, bad := range []string{"50000", "0/1s/1s", "-5/1s/1s", "a/1s/1s", "1/x/1s", "1/1s/x", "1/1s/1s/1s"} {
 		if _, err := parseBurst(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
@@ -182,4 +183,48 @@ func TestFlagsWinOverAProfile(t *testing.T) {
 	if _, err := load("--spec", "x.yaml", "--rate", "5"); !errors.Is(err, errSpec) || !strings.Contains(err.Error(), "--rate describes a load") {
 		t.Errorf("a load beside a file: %v", err)
 	}
+}
+
+// What a load takes for "not said" is not what somebody has said.
+func TestNonsenseIsNotMeasuredAsTheDefault(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--rate=100,-5":        "--rate is -5, expected 0 or more",
+		"--duration=0s":        "--duration is 0s, expected more than 0",
+		"--duration=-1s":       "--duration is -1s, expected more than 0",
+		"--warmup=-1s":         "--warmup is -1s, expected 0 or more",
+		"--partitions=1,0":     "--partitions is 0, expected 1 to 10000",
+		"--batch-messages=0":   "--batch-messages is 0, expected 1 to 100000",
+		"--connections=0":      "--connections is 0, expected 1 to 1000",
+		"--threads=65":         "--threads is 65, expected 1 to 64",
+		"--depth=-1":           "--depth is -1, expected 0 to 32768",
+		"--size=-1":            "--size is -1, expected 0 or more",
+		"--burst=0/50ms/1s":    `--burst "0/50ms/1s": expected 1 message or more`,
+		"--depth=0 --warmup=0": "",
+	} {
+		f, cmd := flagsOf(t, strings.Fields(flags)...)
+		_, err := f.cases(cmd)
+		if got := text(err); got != want {
+			t.Errorf("%s: %q, want %q", flags, got, want)
+		}
+	}
+	_, err := ParseSpec([]byte("version: 1\ncases: [{partitions: 0}]"))
+	if want := "file of cases: case 1: --partitions is 0, expected 1 to 10000"; text(err) != want {
+		t.Errorf("in a file: %q, want %q", text(err), want)
+	}
+	f, cmd := flagsOf(t, "--arrival=day")
+	loads, err := f.cases(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := text(loads[0].Validate()), "invalid setting: arrivals of poisson or a day (--arrival) without a rate (--rate)"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// text is what an error says, "" for none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

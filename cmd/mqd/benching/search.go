@@ -28,7 +28,7 @@ func (t *tool) newSearch(cmd *cobra.Command, find func(s *session, load bench.Lo
 		_ = flags.MarkHidden(name) // they exist
 	}
 	flags.Lookup("client").DefValue = "poll"
-	cmd.Args = cobra.ArbitraryArgs
+	cmd.Args = serveFlags
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("rate") || flags.Changed("burst") {
 			return fmt.Errorf("--rate and --burst are for mqd bench run: %s tries rates by itself", cmd.Name())
