@@ -40,10 +40,10 @@ const (
 	// messageShare is the part of the journal, one in so many, that a batch may
 	// take.
 	messageShare = 8
-	// minMessageBytes and maxMessageBytes bound the limit on batches. An answer
+	// MinMessageBytes and MaxMessageBytes bound Config.MaxMessageBytes. An answer
 	// to a fetch carries the batch that it is for, in a bounded number of pieces
 	// of the cache.
-	minMessageBytes, maxMessageBytes = 4 << 10, 8 << 20
+	MinMessageBytes, MaxMessageBytes = 4 << 10, 8 << 20
 	// maxRecvBuffers is the largest receive pool of a shard.
 	maxRecvBuffers = 4096
 	// minFiles and maxFiles bound Config.Files; otherFiles of them are not for
@@ -234,14 +234,21 @@ func defInt(p *int, v int) {
 	}
 }
 
-// validate reports the first setting that cannot be used.
+// Validate reports the first setting with which no node starts. Zero fields stand for the
+// defaults.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	return c.validate()
+}
+
+// validate is Validate with the defaults filled in.
 func (c *Config) validate() error {
 	for _, v := range [...]struct {
 		name             string
 		value, low, high int64
 	}{
 		{"shards", int64(c.Shards), 1, MaxShards},
-		{"max message size", int64(c.MaxMessageBytes), minMessageBytes, maxMessageBytes},
+		{"max message size", int64(c.MaxMessageBytes), MinMessageBytes, MaxMessageBytes},
 		{"max connections", int64(c.MaxConnections), 1, math.MaxInt32},
 		{"max connections per address", int64(c.MaxConnectionsPerAddress), 0, math.MaxInt32},
 		{"accept rate", int64(c.AcceptRate), 0, 1_000_000},
@@ -277,9 +284,9 @@ func (c *Config) validate() error {
 	case c.JournalBytes%aio.BlockSize != 0:
 		return fmt.Errorf("journal size: %d bytes, expected a multiple of %d", c.JournalBytes, aio.BlockSize)
 	case c.JournalBytes != 0 && int64(c.MaxMessageBytes) > c.JournalBytes/messageShare:
-		return fmt.Errorf("max message size: %d bytes, expected at most an eighth of the journal, %d", c.MaxMessageBytes, c.JournalBytes/messageShare)
+		return fmt.Errorf("max message size: %d bytes, expected at most an eighth of the journal, %d; raise journal.size or lower topic.max_message_bytes", c.MaxMessageBytes, c.JournalBytes/messageShare)
 	case c.CacheBytes < c.leastCache():
-		return fmt.Errorf("cache size: %d bytes, expected at least %d", c.CacheBytes, c.leastCache())
+		return fmt.Errorf("cache size: %d bytes, expected at least %d; raise cache.size or lower topic.max_message_bytes", c.CacheBytes, c.leastCache())
 	case c.RecvBuffers&(c.RecvBuffers-1) != 0:
 		return fmt.Errorf("receive buffers: %d, expected a power of two", c.RecvBuffers)
 	case len(c.CPUs) > 0 && len(c.CPUs) < c.Shards:

@@ -19,12 +19,14 @@ import (
 
 func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
-		"data directory":     func(c *Config) { c.Dir = "" },
-		"shards":             func(c *Config) { c.Shards = MaxShards + 1 },
-		"journal size":       func(c *Config) { c.JournalBytes = MinJournalBytes - aio.BlockSize },
-		"multiple":           func(c *Config) { c.JournalBytes = MinJournalBytes + 1 },
-		"eighth":             func(c *Config) { c.MaxMessageBytes = 1 << 20 },
-		"max message size":   func(c *Config) { c.MaxMessageBytes = maxMessageBytes + 1 },
+		"data directory": func(c *Config) { c.Dir = "" },
+		"shards":         func(c *Config) { c.Shards = MaxShards + 1 },
+		"journal size":   func(c *Config) { c.JournalBytes = MinJournalBytes - aio.BlockSize },
+		"multiple":       func(c *Config) { c.JournalBytes = MinJournalBytes + 1 },
+		"eighth":         func(c *Config) { c.MaxMessageBytes = 1 << 20 },
+		"raise journal.size or lower topic.max_message_bytes": func(c *Config) { c.MaxMessageBytes = 1 << 20 },
+		"raise cache.size or lower topic.max_message_bytes":   func(c *Config) { c.CacheBytes = c.leastCache() - 1 },
+		"max message size":   func(c *Config) { c.MaxMessageBytes = MaxMessageBytes + 1 },
 		"max message size: ": func(c *Config) { c.MaxMessageBytes = -1 },
 		"cache size":         func(c *Config) { c.CacheBytes = c.leastCache() - 1 },
 		"max connections":    func(c *Config) { c.MaxConnections = -1 },
@@ -178,7 +180,7 @@ func TestAFreePortIsFound(t *testing.T) {
 func TestADirectoryLivesOnWithOtherSettings(t *testing.T) {
 	r := newMachine(t, small(1))
 	want := map[spot][]byte{}
-	const least, most = minMessageBytes, maxMessageBytes
+	const least, most = MinMessageBytes, MaxMessageBytes
 	for life, size := range []int{least, 64 << 10, 128 << 10, 1 << 20, least, most, 64 << 10, 1 << 20, least} {
 		r.cfg.Shards, r.cfg.MaxMessageBytes = 1+life%3, size
 		r.cfg.JournalBytes = max(MinJournalBytes, messageShare*int64(size))

@@ -162,7 +162,7 @@ func TestAProducerThatDemandsMoreThanATopicPromisesIsRefused(t *testing.T) {
 // TestTheLargestBatch sends batches as large as they may be where memory and
 // journal are as small as they may be.
 func TestTheLargestBatchFitsIntoTheSmallestNode(t *testing.T) {
-	for _, size := range []int{minMessageBytes, 1 << 20, maxMessageBytes} {
+	for _, size := range []int{MinMessageBytes, 1 << 20, MaxMessageBytes} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
 			t.Parallel()
 			cfg := small(1)

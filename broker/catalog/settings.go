@@ -255,7 +255,11 @@ func ParseSettings(settings []Setting, allow Action, limits Limits) ([]Change, e
 			most = min(most, limits.MaxMessageBytes)
 		}
 		if !in.takes(v, most) {
-			return nil, fmt.Errorf("%w: %s is %s, expected %s to %s%s", ErrInvalidConfig, in.Name, s.Value, in.Min, in.format(most), in.orNever())
+			why := in.orNever()
+			if most < in.max {
+				why = "; the broker's topic.max_message_bytes is the most"
+			}
+			return nil, fmt.Errorf("%w: %s is %s, expected %s to %s%s", ErrInvalidConfig, in.Name, s.Value, in.Min, in.format(most), why)
 		}
 		changes = append(changes, Change{Key: in.Key, Action: Set, Value: v})
 	}

@@ -83,7 +83,7 @@ func TestSettingsOutOfBoundsAreRefusedByName(t *testing.T) {
 		{"flush.interval", "0s", "expected 1ms to 1h"},
 		{"flush.interval", "-3s", "expected 1ms to 1h"},
 		{"flush.bytes", "1", "expected 4KiB to 1GiB"},
-		{"max.message.bytes", "1048577", "expected 1KiB to 1MiB"},
+		{"max.message.bytes", "1048577", "expected 1KiB to 1MiB; the broker's topic.max_message_bytes is the most"},
 		{"cleanup.policy", "delete,compact", "expected one of delete, compact, compact,delete"},
 		{"cleanup.policy", "", "expected one of delete, compact, compact,delete"},
 		{"min.cleanable.dirty.ratio", "1.1", "expected 0 to 1"},

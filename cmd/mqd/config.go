@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 
+	"github.com/mqd-broker/mqd/cmd/mqd/placement"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/spf13/cobra"
 )
@@ -30,7 +32,8 @@ would take with the same flags, environment and file. What has its default is
 commented out, so that the output is a good start for a configuration file.
 
 Nothing is started and nothing is changed. Values that mqd serve would refuse are
-errors here too.`,
+errors here too; so are addresses that it would not listen on, and CPUs that this
+machine does not have.`,
 		Example: `  mqd config print > mqd.yaml
   mqd config print --config mqd.yaml --with-source
   MQD_JOURNAL__SIZE=64MiB mqd config print --with-source`,
@@ -38,6 +41,9 @@ errors here too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := resolve(cmd)
 			if err != nil {
+				return err
+			}
+			if err := wouldServe(cmd.Context(), c); err != nil {
 				return err
 			}
 			sources := settings.WithoutSources
@@ -50,6 +56,26 @@ errors here too.`,
 	addSettingFlags(cmd)
 	cmd.Flags().BoolVar(&withSource, "with-source", false, "say where each value comes from")
 	return cmd
+}
+
+// wouldServe refuses what mqd serve refuses for its settings alone.
+func wouldServe(ctx context.Context, c *settings.Config) error {
+	if err := checkHost(ctx, c); err != nil {
+		return err
+	}
+	if err := checkListen(c); err != nil {
+		return err
+	}
+	m, err := placement.Read("/", c.DataDir)
+	if err != nil {
+		return err
+	}
+	p, err := placement.Place(c, m)
+	if err != nil {
+		return err
+	}
+	b := &broker{cfg: c}
+	return b.nodeConfig(p).Validate()
 }
 
 // settingFlag is the flag of a setting. Its text is checked with all the others.

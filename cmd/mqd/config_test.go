@@ -94,6 +94,36 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	}
 }
 
+// What mqd serve refuses for its settings alone, the verb that prints them refuses in the
+// same words.
+func TestPrintRefusesWhatServeRefuses(t *testing.T) {
+	clearEnv(t)
+	file := filepath.Join(t.TempDir(), "mqd.yaml")
+	if err := os.WriteFile(file, []byte("kafka: {listen: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--listen foo", "flag --listen: net.listen is \"foo\", expected host:port, with a port of 0 to 65535"},
+		{"--listen 0.0.0.0:1", "not listening on 0.0.0.0:1: other machines could reach it"},
+		{"--config " + file, ":1:17: kafka.listen is \"true\", expected host:port"},
+		{"--cpus 1023", "shard.cpus: CPU 1023 is not among those that this process may run on"},
+		{"--journal-size 256KiB", "expected at most an eighth of the journal, 32768; raise journal.size or lower topic.max_message_bytes"},
+		{"--max-message-bytes 16MiB", "flag --max-message-bytes: topic.max_message_bytes is 16MiB, expected 4KiB to 8MiB"},
+		{"--max-message-bytes 8MiB --cache-size 4MiB", "expected at least 17825792; raise cache.size or lower topic.max_message_bytes"},
+	} {
+		args := append(strings.Fields("--data-dir "+filepath.Join(t.TempDir(), "d")), strings.Fields(c.args)...)
+		for _, verb := range []string{"config print", "serve"} {
+			out, errs, status := execute(append(strings.Fields(verb), args...)...)
+			if status != 1 || out != "" || !strings.Contains(errs, c.want) {
+				t.Errorf("%s %s: status %d, %q, %s", verb, c.args, status, out, errs)
+			}
+		}
+	}
+	if _, errs, status := execute("config", "print", "--journal-size", "256KiB", "--max-message-bytes", "32KiB"); status != 0 {
+		t.Errorf("the smallest journal: status %d, %s", status, errs)
+	}
+}
+
 func TestProblemsOfEveryLayerAreErrorsOfTheVerb(t *testing.T) {
 	clearEnv(t)
 	file := filepath.Join(t.TempDir(), "mqd.yaml")

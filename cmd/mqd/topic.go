@@ -93,7 +93,7 @@ written or memory; see durability below.
 ` + topicSettingsHelp(),
 		Example: `  mqd topic create orders --partitions 4
   mqd topic create ticks --durability memory --config flush.interval=20ms
-  mqd topic create audit --config segment.bytes=1GiB --config max.message.bytes=4MiB`,
+  mqd topic create audit --config segment.bytes=1GiB --config max.message.bytes=512KiB`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if partitions < 0 {

@@ -112,12 +112,13 @@ func (p *fileParser) keys(section string, keys *yaml.Node) {
 	p.each(keys, func(key, node *yaml.Node) {
 		name := section + keyDelim + key.Value
 		text, ok := scalarText(node)
+		i := slices.IndexFunc(all, func(s Setting) bool { return s.Name == name })
 		switch {
-		case !slices.ContainsFunc(all, func(s Setting) bool { return s.Name == name }):
+		case i < 0:
 			p.fail(key, "%v", unknown(name))
 		case isNull(node):
 			p.fail(key, "%s has no value", name)
-		case !ok:
+		case !ok, node.Kind == yaml.SequenceNode && !all[i].isList():
 			p.fail(node, "%s: expected a single value", name)
 		default:
 			p.layer[name] = Entry{text, p.place(node)}

@@ -73,6 +73,7 @@ func TestC9ValuesAreTakenAsTheyStandOrRefusedWithTheirPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"cache:\n  size: 4Mb\n":          `f:2:9: cache.size is "4Mb", expected a size such as 4096, 64KiB or 512MiB`,
 		"cache:\n  size: 1.5GiB\n":       `f:2:9: cache.size is "1.5GiB", expected a size such as 4096, 64KiB or 512MiB`,
+		"data:\n  dir: [a, b]\n":         `f:2:8: data.dir: expected a single value`,
 		"cache: {size: 1e6}\n":           `f:1:15: cache.size is "1e6", expected a size such as 4096, 64KiB or 512MiB`,
 		"net:\n  pasword: x\n":           `f:2:3: there is no setting "net.pasword"; "mqd config print" lists all`,
 		"# one\njurnal:\n  size: 8MiB\n": `f:2:1: there is no section "jurnal"; did you mean "journal"?`,

@@ -117,6 +117,15 @@ func (s *Setting) Env() string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, keyDelim, envDelim))
 }
 
+// isList reports whether a value is several, which a file may write as a list.
+func (s *Setting) isList() bool {
+	switch s.value.(type) {
+	case cpusValue, stagesValue:
+		return true
+	}
+	return false
+}
+
 // Kind names in one word what is expected: "size", "duration", [Switch], ...
 func (s *Setting) Kind() string { return s.value.kind() }
 
@@ -227,13 +236,13 @@ func shardSettings(o *Options) []Setting {
 			Help: "how files and sockets are used: by io_uring, or by epoll and threads (portable), which is slower; auto is uring where it can be used"},
 
 		{Name: "journal.size", Flag: "journal-size", Default: Auto, value: sizeValue{to: &o.JournalSize, min: node.MinJournalBytes, max: 64 * gib, step: 4 * kib, auto: true},
-			Help: "size of each shard's journal; auto is the least of 256MiB, 512MiB / shards and 5 % of the filesystem, at least 8MiB"},
+			Help: "size of each shard's journal; auto is the least of 256MiB, 512MiB / shards and 5 % of the filesystem, at least 8MiB; it needs eight times topic.max_message_bytes"},
 		{Name: "cache.size", Flag: "cache-size", Default: "128MiB", value: sizeValue{to: &o.CacheSize, min: 4 * mib, max: 1024 * gib},
 			Help: "memory for the newest bytes of partitions, all shards together"},
 		{Name: "memory.limit", Flag: "memory-limit", Default: "512MiB", value: sizeValue{to: &o.MemoryLimit, min: 64 * mib, max: 1024 * gib},
 			Help: "memory at which Go's garbage collector works harder; the memory for I/O and cache.size come on top"},
 
-		{Name: "topic.max_message_bytes", Flag: "max-message-bytes", Default: "1MiB", value: sizeValue{to: &o.MaxMessageBytes, min: catalog.MinMaxMessageBytes, max: catalog.MaxMaxMessageBytes},
+		{Name: "topic.max_message_bytes", Flag: "max-message-bytes", Default: "1MiB", value: sizeValue{to: &o.MaxMessageBytes, min: node.MinMessageBytes, max: node.MaxMessageBytes},
 			Help: "largest batch of any topic; at most an eighth of journal.size"},
 		{Name: "topic.auto_create", Flag: "auto-create-topics", Default: "false", value: switchValue{&o.AutoCreate},
 			Help: "create a topic when a client names one that does not exist"},
