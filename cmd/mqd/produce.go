@@ -63,6 +63,8 @@ With --input jsonl every line is a JSON object:
 All fields may be missing; null is no key or no value. What is not text is given in
 base64 as key_base64 and value_base64. "timestamp" is in milliseconds since 1970.
 "offset" is ignored, so that the output of mqd consume -o json can be sent again.
+"partition" is not: every message goes where it was, and the other topic needs as many
+partitions as the first one. --partition sends all to one.
 
 The first failure ends the command: the exit status is 1, and the error says how
 many messages were acknowledged. Those that were not may be in the topic or not.
