@@ -142,7 +142,13 @@ func TestABrokerThatIsDownIsNoReasonForNoBundle(t *testing.T) {
 	if !strings.Contains(why["log-3.txt"], "no such file") || m.Form != form || m.Directory != dir || m.Admin != nowhere {
 		t.Errorf("manifest: %+v", m)
 	}
-	if !strings.Contains(text, "not in it: broker/1/live.txt, broker/1/ready.txt, 18 more: no broker") || !strings.Contains(text, "log-3.txt: open /no/such") {
+	more := -2 // those with a name in the text
+	for _, reason := range why {
+		if strings.Contains(reason, "no broker has its admin HTTP") {
+			more++
+		}
+	}
+	if !strings.Contains(text, fmt.Sprintf("not in it: broker/1/live.txt, broker/1/ready.txt, %d more: no broker", more)) || !strings.Contains(text, "log-3.txt: open /no/such") {
 		t.Errorf("it says %s", text)
 	}
 	for name, content := range files {
