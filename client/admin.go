@@ -108,9 +108,22 @@ func (a *Admin) TrimTopic(ctx context.Context, name string, partition int, at Pl
 		return -1, opError("topic-trim", name, int32(partition), err)
 	}
 	if resp.Code != wire.CodeNone {
-		return -1, codeError("topic-trim", name, int32(partition), resp.Code, resp.Message)
+		return -1, a.trimRefused(ctx, name, partition, req.Offset, &resp)
 	}
 	return resp.LogStart, nil
+}
+
+// trimRefused is the error of a trim that was refused. The answer has not the range of an
+// offset that is outside it, which is looked up.
+func (a *Admin) trimRefused(ctx context.Context, name string, partition int, offset int64, resp *wire.TopicTrimResponse) error {
+	e := codeError("topic-trim", name, int32(partition), resp.Code, resp.Message)
+	if resp.Code == wire.CodeOffsetOutOfRange {
+		e.Offset = offset
+		if d, err := a.DescribeTopic(ctx, name); err == nil && partition < len(d.Partitions) {
+			e.ValidLow, e.ValidHigh = d.Partitions[partition].LogStart, d.Partitions[partition].Durable
+		}
+	}
+	return e
 }
 
 // ListOffsets returns an offset of every partition of a topic, in order of

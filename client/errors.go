@@ -107,7 +107,8 @@ type Error struct {
 	// Topic and Partition are where; Partition is -1 for a whole topic.
 	Topic     string
 	Partition int32
-	// Offset is the offset in question for a fetch, else -1.
+	// Offset is the offset in question for a fetch or an offset to trim to that is out
+	// of range, else -1.
 	Offset int64
 	// Code is the broker's answer, 0 where the broker did not answer.
 	Code Code
@@ -116,8 +117,9 @@ type Error struct {
 	// OutcomeUnknown: records of the call may or may not be in the log.
 	// errors.Is finds [ErrOutcomeUnknown].
 	OutcomeUnknown bool
-	// ValidLow and ValidHigh are the valid range of an offset out of range, or
-	// 0 and the limit in bytes of a batch too large; else both are 0.
+	// ValidLow and ValidHigh are the valid range of an offset out of range, both -1
+	// where it is not known, or 0 and the limit in bytes of a batch too large; else both
+	// are 0.
 	ValidLow, ValidHigh int64
 	// Err is the cause; may be nil with a Code.
 	Err error
@@ -148,7 +150,7 @@ func (e *Error) Error() string {
 			cause = ""
 		}
 	}
-	if e.Code == wire.CodeOffsetOutOfRange {
+	if e.Code == wire.CodeOffsetOutOfRange && e.ValidHigh >= 0 {
 		fmt.Fprintf(&b, " (%d to %d)", e.ValidLow, e.ValidHigh)
 	}
 	if cause != "" {
@@ -186,6 +188,9 @@ func (e *Error) Is(target error) bool {
 func codeError(op, topic string, partition int32, code Code, message string) *Error {
 	e := &Error{Op: op, Topic: topic, Partition: partition, Offset: -1, Code: code,
 		Retriable: code.Retriable(), OutcomeUnknown: code.OutcomeUnknown()}
+	if code == wire.CodeOffsetOutOfRange {
+		e.ValidLow, e.ValidHigh = -1, -1
+	}
 	if message != "" {
 		e.Err = errors.New(message)
 	}

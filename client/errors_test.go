@@ -15,8 +15,9 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"mqd: dial: not connected":                                                      opError("dial", "", -1, ErrDisconnected),
 		"mqd: produce alerts/3: not connected: outcome unknown":                         unknownError("produce", "alerts", 3, ErrDisconnected),
 		"mqd: topic-create alerts: TopicExists: a topic of this name exists already: x": codeError("topic-create", "alerts", -1, wire.CodeTopicExists, "x"),
-		"mqd: fetch a/0 at offset 7: OffsetOutOfRange: the offset lies outside the log; the response carries the valid range (1 to 2)": {
+		"mqd: fetch a/0 at offset 7: OffsetOutOfRange: the offset lies outside the log (1 to 2)": {
 			Op: "fetch", Topic: "a", Offset: 7, Code: wire.CodeOffsetOutOfRange, ValidLow: 1, ValidHigh: 2},
+		"mqd: topic-trim a/0: OffsetOutOfRange: the offset lies outside the log": codeError("topic-trim", "a", 0, wire.CodeOffsetOutOfRange, ""),
 	} {
 		if e.Error() != want {
 			t.Errorf("%s\nwant %s", e, want)

@@ -107,3 +107,27 @@ func TestAGroupRetriesOverACrash(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestATrimOutOfRangeNamesTheRange has the range looked up, for the answer has none.
+func TestATrimOutOfRangeNamesTheRange(t *testing.T) {
+	b := mqdtest.New(t)
+	b.CreateTopic("empty", 1)
+	b.CreateTopic("orders", 1)
+	for range 3 {
+		b.Send("orders", client.Record{Value: []byte("v")})
+	}
+	ctx, a := patient(t), b.Client().Admin()
+	if start, err := a.TrimTopic(ctx, "orders", 0, client.Offset(1)); start != 1 || err != nil {
+		t.Fatal(start, err)
+	}
+	for topic, want := range map[string][2]int64{"empty": {0, 0}, "orders": {1, 3}} {
+		_, err := a.TrimTopic(ctx, topic, 0, client.Offset(4711))
+		var e *client.Error
+		if !errors.As(err, &e) || !errors.Is(err, client.ErrOffsetOutOfRange) {
+			t.Fatal(err)
+		}
+		if got := [2]int64{e.ValidLow, e.ValidHigh}; e.Offset != 4711 || got != want {
+			t.Errorf("%v: offset %d, range %v, expected %v", e, e.Offset, got, want)
+		}
+	}
+}

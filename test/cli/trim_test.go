@@ -26,3 +26,28 @@ func TestTrimSaysWhatGoesAndDeletesIt(t *testing.T) {
 	wants(t, b.must("", "topic", "trim", "t", "--partition", "-1", "--offset", "end"), "partition 1: deleted 1 message; the log begins at 4, before at 3")
 	b.stop()
 }
+
+func TestTrimDeletesNothingByMistake(t *testing.T) {
+	b := serve(t, t.TempDir())
+	b.must("", "topic", "create", "t", "--partitions", "2")
+	b.must("a\nb\nc\n", "produce", "t", "--partition", "0")
+	wants(t, b.must("", "topic", "trim", "t", "--partition", "0", "--offset", "1"), "deleted 1 message")
+	const outside = "mqd: offset 4711 is not in partition 0 of topic t, which has 1 to 3"
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--offset", "2"}, "trim: --partition is missing; say which partition, or -1 for all"},
+		{[]string{"--offset", "end"}, "trim: --partition is missing"},
+		{[]string{"--before", "1700000000000", "--dry-run"}, "trim: --partition is missing"},
+		{[]string{"--partition", "0", "--offset", "4711"}, outside},
+		{[]string{"--partition", "0", "--offset", "4711", "--dry-run"}, outside},
+		{[]string{"--partition", "2", "--offset", "end"}, "topic t has partitions 0 to 1, not 2"},
+	} {
+		wants(t, b.fails("", append([]string{"topic", "trim", "t"}, x.args...)...), x.want)
+	}
+	if out := b.must("", "consume", "t", "--from", "start"); out != "b\nc\n" {
+		t.Errorf("what was refused has deleted something: %q is left", out)
+	}
+	b.stop()
+}

@@ -33,7 +33,7 @@ type verb struct {
 func New(s Server, names cobra.CompletionFunc) *cobra.Command {
 	v := &verb{server: s}
 	cmd := &cobra.Command{
-		Use:   "trim NAME",
+		Use:   "trim NAME --partition N (--offset OFFSET | --before TIME)",
 		Short: "Delete the oldest messages of a topic",
 		Long: `Delete the messages of a partition that are before an offset or a time, for good. When
 the command returns this is durable and nobody can read them any more; whole files go
@@ -44,6 +44,10 @@ from the disk, in the background. With --dry-run it only says what would go.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// What deletes for good takes no partition that nobody has named.
+			if !cmd.Flags().Changed("partition") {
+				return errors.New("trim: --partition is missing; say which partition, or -1 for all")
+			}
 			at, err := v.place()
 			if err != nil {
 				return err
@@ -53,7 +57,7 @@ from the disk, in the background. With --dry-run it only says what would go.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&v.partition, "partition", 0, "`number` of the partition; -1 is all, and goes with --offset end or --before")
+	cmd.Flags().IntVar(&v.partition, "partition", 0, "`number` of the partition, which has to be given; -1 is all, and goes with --offset end or --before")
 	cmd.Flags().StringVar(&v.offset, "offset", "", "first `offset` that stays, or end")
 	cmd.Flags().StringVar(&v.before, "before", "", "`time` of the first message that stays, such as 2026-01-31T12:00:00Z, or in milliseconds since 1970")
 	cmd.Flags().BoolVar(&v.dry, "dry-run", false, "say what would go, and delete nothing")
@@ -103,10 +107,14 @@ func (v *verb) run(ctx context.Context, a *client.Admin, topic string, at client
 		}
 		to, verb := int64(0), "would delete"
 		if v.dry {
-			to, err = v.target(ctx, a, topic, n, at, p.Durable)
+			to, err = v.target(ctx, a, topic, n, at, &p)
 		} else {
 			verb = "deleted"
 			to, err = a.TrimTopic(ctx, topic, n, at)
+			var e *client.Error
+			if errors.As(err, &e) && errors.Is(err, client.ErrOffsetOutOfRange) && e.ValidHigh >= 0 {
+				err = outside(topic, n, e.Offset, e.ValidLow, e.ValidHigh)
+			}
 		}
 		if err != nil {
 			return err
@@ -120,12 +128,17 @@ func (v *verb) run(ctx context.Context, a *client.Admin, topic string, at client
 	return nil
 }
 
-// target is where the log of a partition would begin.
-func (v *verb) target(ctx context.Context, a *client.Admin, topic string, n int, at client.Place, durable int64) (int64, error) {
+// outside is the error of an offset that the log of partition n has not.
+func outside(topic string, n int, offset, low, high int64) error {
+	return fmt.Errorf("offset %d is not in partition %d of topic %s, which has %d to %d", offset, n, topic, low, high)
+}
+
+// target is where the log of partition n, which is p now, would begin.
+func (v *verb) target(ctx context.Context, a *client.Admin, topic string, n int, at client.Place, p *client.PartitionInfo) (int64, error) {
 	if v.offset != "" && v.offset != "end" {
 		to, err := strconv.ParseInt(v.offset, 10, 64)
-		if err == nil && to > durable {
-			err = fmt.Errorf("offset %d is above the durable end of partition %d, %d", to, n, durable)
+		if err == nil && to > p.Durable {
+			err = outside(topic, n, to, p.LogStart, p.Durable)
 		}
 		return to, err
 	}
