@@ -65,7 +65,11 @@ func (e *Error) Error() string {
 	if e.Kind == ErrCorrupt {
 		return fmt.Sprintf("batch: %s: %v: expected %#08x, found %#08x", place, e.Kind, e.Expected, e.Found)
 	}
-	return fmt.Sprintf("batch: %s: %v: expected %d, found %d", place, e.Kind, e.Expected, e.Found)
+	most := ""
+	if e.Kind == ErrTooLarge {
+		most = "at most "
+	}
+	return fmt.Sprintf("batch: %s: %v: expected %s%d, found %d", place, e.Kind, most, e.Expected, e.Found)
 }
 
 // Unwrap returns the kind and, where there is one, the cause.
