@@ -30,7 +30,7 @@ func TestPartitionsAreAdded(t *testing.T) {
 		t.Errorf("fewer partitions: %v", err)
 	}
 	wantError(t, a.AddPartitions(ctx, "none", 4), ErrUnknownTopic)
-	wantError(t, a.AddPartitions(ctx, "alerts", 0), ErrInvalid, "0 partitions")
+	wantError(t, a.AddPartitions(ctx, "alerts", 0), ErrInvalid, "0 partitions, expected 1 to 2147483647")
 }
 
 // A key goes to another partition when there are more, and the producer does not have to be

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/mqd-broker/mqd/client/internal/settings"
@@ -51,8 +52,8 @@ func (g Admin) CreateTopic(ctx context.Context, spec TopicSpec) (wire.TopicID, e
 	if err := g.checkTopic(spec.Name); err != nil {
 		return wire.TopicID{}, err
 	}
-	if spec.Partitions < 0 || spec.Partitions > 1<<31-1 {
-		return wire.TopicID{}, g.invalid("%d partitions", spec.Partitions)
+	if spec.Partitions < 0 || spec.Partitions > math.MaxInt32 {
+		return wire.TopicID{}, g.invalid("%d partitions, expected %d to %d", spec.Partitions, 0, math.MaxInt32)
 	}
 	req := wire.TopicCreateRequest{Name: spec.Name, Partitions: uint32(spec.Partitions)}
 	var err error
@@ -96,8 +97,8 @@ func (g Admin) AlterTopic(ctx context.Context, name string, configs map[string]s
 // key's records in order lets consumers come to the end first. Producers and consumers
 // that are open find the new partitions by themselves, within a minute.
 func (g Admin) AddPartitions(ctx context.Context, name string, partitions int) error {
-	if partitions < 1 || partitions > 1<<31-1 {
-		return g.invalid("%d partitions", partitions)
+	if partitions < 1 || partitions > math.MaxInt32 {
+		return g.invalid("%d partitions, expected %d to %d", partitions, 1, math.MaxInt32)
 	}
 	return g.changeTopic(ctx, wire.OpTopicGrow, name, func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicGrowRequest(dst, corr, wire.TopicGrowRequest{Name: name, Partitions: uint32(partitions)})
