@@ -157,9 +157,7 @@ func TestNumbersAreShort(t *testing.T) {
 }
 
 func TestThatNobodyIsThereIsSaidOnce(t *testing.T) {
-	s := httptest.NewServer(http.NotFoundHandler())
-	addr := s.Listener.Addr().String()
-	s.Close()
+	const addr = "127.0.0.1:1"
 	cmd := New(func(io.Writer) bool { return false })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(io.Discard)
