@@ -44,10 +44,10 @@ func (o *DiskOp) UnmarshalText(text []byte) (err error) {
 }
 
 const (
-	// maxDiskSize is the largest operation.
-	maxDiskSize = 1 << 20
-	// maxDiskDepth bounds the operations in flight.
-	maxDiskDepth = 64
+	// MaxDiskSize is the largest operation.
+	MaxDiskSize = 1 << 20
+	// MaxDiskDepth bounds the operations in flight.
+	MaxDiskDepth = 64
 	// defaultDiskFile is the size of the file if nothing else is said.
 	defaultDiskFile = 128 << 20
 )
@@ -115,8 +115,8 @@ func OpenDisk(p Platform, o DiskOptions) (*DiskFile, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = defaultDiskFile
 	}
-	if o.FileBytes < maxDiskSize || o.FileBytes%maxDiskSize != 0 {
-		return nil, fmt.Errorf("%w: file of %d bytes, expected a multiple of %d", ErrConfig, o.FileBytes, maxDiskSize)
+	if o.FileBytes < MaxDiskSize || o.FileBytes%MaxDiskSize != 0 {
+		return nil, fmt.Errorf("%w: file of %d bytes, expected a multiple of %d", ErrConfig, o.FileBytes, MaxDiskSize)
 	}
 	if o.Dir == "" {
 		return nil, fmt.Errorf("%w: no directory to measure in", ErrConfig)
@@ -127,11 +127,11 @@ func OpenDisk(p Platform, o DiskOptions) (*DiskFile, error) {
 		if err != nil {
 			return err
 		}
-		zeros, err := drv.Alloc(maxDiskSize)
+		zeros, err := drv.Alloc(MaxDiskSize)
 		if err != nil {
 			return err
 		}
-		for off := int64(0); off < o.FileBytes; off += maxDiskSize {
+		for off := int64(0); off < o.FileBytes; off += MaxDiskSize {
 			if err := aio.WriteAt(drv, f, zeros, off, 0); err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func (d *DiskFile) Remove() {
 
 func (d *DiskFile) onThread(f func(drv aio.Driver) error) error {
 	o := aio.Options{
-		Entries: 2 * maxDiskDepth, ArenaBytes: maxDiskSize * 17, RecvBuffers: 2, RecvBufferBytes: aio.BlockSize, Files: 4, Helpers: 1,
+		Entries: 2 * MaxDiskDepth, ArenaBytes: MaxDiskSize * 17, RecvBuffers: 2, RecvBufferBytes: aio.BlockSize, Files: 4, Helpers: 1,
 	}
 	return onThread(d.p, d.o.CPU, o, f)
 }
@@ -162,9 +162,9 @@ func (d *DiskFile) onThread(f func(drv aio.Driver) error) error {
 // Measure measures one case. Unless companion is NoCPU, another thread polls and
 // yields on that CPU meanwhile, as a client's would.
 func (d *DiskFile) Measure(ctx context.Context, r DiskResult, companion int) (DiskResult, error) {
-	if r.Size < aio.BlockSize || r.Size > maxDiskSize || r.Size%aio.BlockSize != 0 || r.Depth < 1 || r.Depth > maxDiskDepth {
+	if r.Size < aio.BlockSize || r.Size > MaxDiskSize || r.Size%aio.BlockSize != 0 || r.Depth < 1 || r.Depth > MaxDiskDepth {
 		return r, fmt.Errorf("%w: %d operations of %d bytes, expected 1 to %d of a multiple of %d up to %d bytes",
-			ErrConfig, r.Depth, r.Size, maxDiskDepth, aio.BlockSize, maxDiskSize)
+			ErrConfig, r.Depth, r.Size, MaxDiskDepth, aio.BlockSize, MaxDiskSize)
 	}
 	defer withoutGC()()
 	defer d.accompany(companion)()
@@ -222,15 +222,15 @@ type diskRun struct {
 
 	next        int64 // offset
 	from, until int64
-	ops         [maxDiskDepth]aio.Op
-	began       [maxDiskDepth]int64
+	ops         [MaxDiskDepth]aio.Op
+	began       [MaxDiskDepth]int64
 	count       int64
 	flying      int
 	err         error
 }
 
 func (m *diskRun) run(ctx context.Context, l *loop, f aio.File, duration time.Duration) error {
-	buf, err := m.drv.Alloc(m.r.Size * min(m.r.Depth, maxDiskSize*16/m.r.Size))
+	buf, err := m.drv.Alloc(m.r.Size * min(m.r.Depth, MaxDiskSize*16/m.r.Size))
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func init() {
 }
 
 func newBench() *cobra.Command {
-	return benching.New(benching.Needs{Platform: benchPlatform, Revision: revision, Check: benchCheck})
+	return benching.New(benching.Needs{Platform: benchPlatform, Revision: revision, Reach: reach, Check: benchCheck})
 }
 
 // runBench runs a verb of bench and returns what it prints.
@@ -119,6 +119,56 @@ func TestBadFlagsOfBenchAreRefused(t *testing.T) {
 	} {
 		if _, err := runBench(t, args...); err == nil {
 			t.Errorf("%q was taken", args)
+		}
+	}
+}
+
+// Mistakes are told at once, by the flag's name, and not behind seconds of floors.
+func TestBenchSaysAtOnceWhatIsWrong(t *testing.T) {
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	clearEnv(t)
+	for line, want := range map[string]string{
+		"run --server 127.0.0.1:1 --client poll":  `no broker listens at 127.0.0.1:1 (connection refused); start one with "mqd serve", or name another broker with --server`,
+		"backlog --pause 1s --server 127.0.0.1:1": `no broker listens at 127.0.0.1:1 (connection refused); start one with "mqd serve", or name another broker with --server`,
+		"run --server 127.0.0.1:x":                `the broker's address (--server) is "127.0.0.1:x", expected host:port with a port of 1 to 65535`,
+		"run --dir /no/such":                      "--dir is /no/such, expected a directory that exists",
+		"disk --dir /no/such":                     "--dir is /no/such, expected a directory that exists",
+		"disk --depths 1,0":                       "--depths is 0, expected 1 to 64",
+		"disk --sizes 5000":                       "--sizes has 5000, expected 4KiB to 1MiB, in steps of 4KiB",
+		"disk --sizes big":                        "--sizes has big, expected 4KiB to 1MiB, in steps of 4KiB",
+		"disk --file-size 5":                      "--file-size is 5, expected 1MiB or a multiple of it",
+		"disk --duration 0s":                      "--duration is 0s, expected more than 0",
+		"net --depths 0":                          "--depths is 0, expected 1 to 32768",
+		"net --batch-messages 0":                  "--batch-messages is 0, expected 1 to 100000",
+		"jitter --duration 0s":                    "--duration is 0s, expected more than 0",
+	} {
+		out, err := runBench(t, strings.Fields(line)...)
+		if err == nil || err.Error() != want || out != "" {
+			t.Errorf("%s: error %v, want %s\n%s", line, err, want, out)
+		}
+	}
+}
+
+func TestBenchSaysThatItReplacesAResult(t *testing.T) {
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "result.json")
+	for _, want := range []string{"", file + " is of an earlier measurement; the result of this one replaces it\n"} {
+		cmd := newBench()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		var errs bytes.Buffer
+		cmd.SetArgs([]string{"run", "--server", "127.0.0.1:1", "--out", dir})
+		cmd.SetOut(&bytes.Buffer{})
+		cmd.SetErr(&errs)
+		if err := cmd.Execute(); err == nil || errs.String() != want {
+			t.Errorf("error %v, said %q, want %q", err, errs.String(), want)
+		}
+		if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -33,6 +33,22 @@ type server struct {
 	addr    string
 	timeout time.Duration
 	set     func() bool // --server was given
+	alone   bool        // and the environment is not looked at
+}
+
+// defaultTimeout is how long a broker's answer is waited for.
+const defaultTimeout = 10 * time.Second
+
+// reach looks whether a broker answers at addr, for verbs where --server alone names one,
+// and returns its host:port.
+func reach(ctx context.Context, addr string) (string, error) {
+	s := &server{addr: addr, timeout: defaultTimeout, set: func() bool { return true }, alone: true}
+	c, err := s.dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.close(c)
+	return s.address(), nil
 }
 
 // addServer gives cmd, and the verbs below it, the flags that say which broker.
@@ -40,9 +56,17 @@ func addServer(cmd *cobra.Command) *server {
 	s := &server{}
 	flags := cmd.PersistentFlags()
 	flags.StringVarP(&s.addr, "server", "s", defaultServer, "`address` of the broker, host:port ("+serverVar+")")
-	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "longest wait for the broker's answer")
+	flags.DurationVar(&s.timeout, "timeout", defaultTimeout, "longest wait for the broker's answer")
 	s.set = func() bool { return flags.Changed("server") }
 	return s
+}
+
+// named is how another broker is named.
+func (s *server) named() string {
+	if s.alone {
+		return "--server"
+	}
+	return "--server or " + serverVar
 }
 
 // address is host:port of the broker.
@@ -68,7 +92,7 @@ func (s *server) dial(ctx context.Context, opts ...client.Option) (*client.Clien
 	}
 	_, port, err := net.SplitHostPort(s.address())
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
-		return nil, fmt.Errorf("the broker's address (--server or %s) is %q, expected host:port with a port of 1 to 65535", serverVar, s.address())
+		return nil, fmt.Errorf("the broker's address (%s) is %q, expected host:port with a port of 1 to 65535", s.named(), s.address())
 	}
 	opts = append([]client.Option{client.WithClientID("mqd " + version), client.WithTimeout(s.timeout)}, opts...)
 	c, err := client.Dial(ctx, []string{s.address()}, opts...)
@@ -125,7 +149,7 @@ var opsByID = []string{wire.OpFetch.String(), wire.OpProduce.String(), wire.OpLi
 
 func (s *server) advice(err error) string {
 	addr := s.address()
-	const other = "name another broker with --server or " + serverVar
+	other := "name another broker with " + s.named()
 	var e *client.Error
 	if !errors.As(err, &e) {
 		e = &client.Error{}
@@ -155,7 +179,7 @@ func (s *server) advice(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("the broker at %s did not answer within %v (--timeout); %s", addr, s.timeout, other)
 	case e.Op == "dial" && errors.Is(err, client.ErrProtocol):
-		return fmt.Sprintf("what listens at %s speaks another protocol than a broker to its clients; name the address of its --listen with --server or %s", addr, serverVar)
+		return fmt.Sprintf("what listens at %s speaks another protocol than a broker to its clients; name the address of its --listen with %s", addr, s.named())
 	case e.Op == "dial" && errors.Is(err, io.EOF):
 		return fmt.Sprintf("what listens at %s ends the connection without an answer, as no mqd broker does; %s", addr, other)
 	case errors.Is(err, client.ErrDisconnected):

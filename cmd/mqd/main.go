@@ -92,7 +92,7 @@ work with it.`,
 	host := hostNeeds()
 	root.Flags().Bool("version", false, "the same as mqd version")
 	root.AddCommand(
-		benching.New(benching.Needs{Platform: benchPlatform, Revision: revision, Check: benchCheck}),
+		benching.New(benching.Needs{Platform: benchPlatform, Revision: revision, Reach: reach, Check: benchCheck}),
 		newServe(), newConfig(), adminclient.New(addForm),
 		newTopic(), newProduce(), newConsume(),
 		groups.New(func(cmd *cobra.Command) groups.Broker {

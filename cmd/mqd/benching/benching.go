@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -41,6 +43,9 @@ type Needs struct {
 	Platform func() (node.Platform, error)
 	// Revision names the program.
 	Revision func() string
+	// Reach looks whether a broker answers at an address, as --server has it, and returns
+	// host:port.
+	Reach func(ctx context.Context, addr string) (string, error)
 	// Check is what mqd check says of this machine, with a data directory and the limits
 	// of a process, 0 for this one.
 	Check func(dir string, pid int) (*tuning.Report, error)
@@ -179,6 +184,11 @@ type head struct {
 func (t *tool) begin(cmd *cobra.Command) (ctx context.Context, end func(), p platform, err error) {
 	if p, err = t.platform(); err != nil {
 		return nil, nil, p, err
+	}
+	if info, err := os.Stat(t.dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, nil, p, fmt.Errorf("--dir is %s, expected a directory that exists", t.dir)
+	} else if err != nil {
+		return nil, nil, p, fmt.Errorf("--dir: %w", err)
 	}
 	if t.dir, err = filepath.Abs(t.dir); err != nil {
 		return nil, nil, p, err

@@ -3,11 +3,14 @@ package benching
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
 	host "github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
+	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/spf13/cobra"
 )
 
@@ -26,14 +29,13 @@ polls (and yields) or sleeps.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := bench.DiskOptions{Depths: depths, Duration: duration}
-			err := errors.Join(
-				parseEach(ops, &o.Ops, bench.ParseDiskOp), parseEach(idle, &o.Idle, bench.ParseIdle),
-				parseEach(sizes, &o.Sizes, func(s string) (int, error) { n, err := settings.ParseSize(s); return int(n), err }))
-			if size, serr := settings.ParseSize(fileSize); serr == nil {
-				o.FileBytes = size
-			} else {
-				err = errors.Join(err, serr)
+			var err error
+			if o.FileBytes, err = settings.ParseSize(fileSize); err != nil || o.FileBytes < bench.MaxDiskSize || o.FileBytes%bench.MaxDiskSize != 0 {
+				return fmt.Errorf("--file-size is %s, expected 1MiB or a multiple of it", fileSize)
 			}
+			err = errors.Join(
+				parseEach(ops, &o.Ops, bench.ParseDiskOp), parseEach(idle, &o.Idle, bench.ParseIdle),
+				parseEach(sizes, &o.Sizes, parseDiskSize), within("depths", depths, 1, bench.MaxDiskDepth), positive("duration", duration))
 			if err != nil {
 				return err
 			}
@@ -48,6 +50,33 @@ polls (and yields) or sleeps.`,
 	flags.DurationVar(&duration, "duration", 300*time.Millisecond, "length of each measurement")
 	flags.StringVar(&fileSize, "file-size", fileSize, "`size` of the file")
 	return cmd
+}
+
+// parseDiskSize reads the size of an operation.
+func parseDiskSize(text string) (int, error) {
+	n, err := settings.ParseSize(text)
+	if err != nil || n < aio.BlockSize || n > bench.MaxDiskSize || n%aio.BlockSize != 0 {
+		return 0, fmt.Errorf("--sizes has %s, expected 4KiB to 1MiB, in steps of 4KiB", text)
+	}
+	return int(n), nil
+}
+
+// within refuses values of a flag that are out of a range.
+func within(flag string, values []int, least, most int) error {
+	for _, v := range values {
+		if v < least || v > most {
+			return fmt.Errorf("--%s is %d, expected %d to %d", flag, v, least, most)
+		}
+	}
+	return nil
+}
+
+// positive refuses the time of a flag that is none.
+func positive(flag string, d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--%s is %v, expected more than 0", flag, d)
+	}
+	return nil
 }
 
 func (t *tool) disk(cmd *cobra.Command, o bench.DiskOptions) error {
@@ -87,7 +116,8 @@ nothing but answer.`,
   mqd bench net --depths 1 --client poll --duration 5s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := errors.Join(parseEach(server, &o.Server, bench.ParseIdle), parseEach(client, &o.Client, bench.ParseIdle))
+			err := errors.Join(parseEach(server, &o.Server, bench.ParseIdle), parseEach(client, &o.Client, bench.ParseIdle),
+				within("depths", o.Depths, 1, bench.MaxDepth), within("batch-messages", []int{o.BatchMessages}, 1, bench.MaxBatch), positive("duration", o.Duration))
 			if err != nil {
 				return err
 			}
@@ -140,8 +170,9 @@ hypervisor. No latency below that can be shown on this machine.`,
 		Example: "  mqd bench jitter\n  mqd bench jitter --cpus 2,3 --duration 10s -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if duration <= 0 {
-				return fmt.Errorf("--duration is %v, expected a positive one", duration)
+			err := errors.Join(positive("duration", duration), mayUse(cpus, host.AllowedCPUs("/")))
+			if err != nil {
+				return err
 			}
 			return t.jitter(cmd, cpus, duration)
 		},
@@ -149,6 +180,17 @@ hypervisor. No latency below that can be shown on this machine.`,
 	cmd.Flags().IntSliceVar(&cpus, "cpus", nil, "`CPUs` to measure; by default all that this process may use")
 	cmd.Flags().DurationVar(&duration, "duration", 2*time.Second, "length of each measurement")
 	return cmd
+}
+
+// mayUse refuses CPUs of --cpus that this process may not use; allowed is empty where that
+// is not known.
+func mayUse(cpus, allowed []int) error {
+	for _, cpu := range cpus {
+		if len(allowed) > 0 && !slices.Contains(allowed, cpu) {
+			return fmt.Errorf("--cpus has %d, expected some of %s", cpu, strings.Trim(fmt.Sprint(allowed), "[]"))
+		}
+	}
+	return nil
 }
 
 // cpuJitter is the jitter of one CPU.

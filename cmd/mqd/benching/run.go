@@ -225,10 +225,8 @@ func (f *runFlags) check() error {
 		{"connections", []int{f.load.Connections}, 1, bench.MaxConnections},
 		{"threads", []int{f.load.Threads}, 1, bench.MaxThreads},
 	} {
-		for _, v := range c.values {
-			if v < c.least || v > c.most {
-				return fmt.Errorf("--%s is %d, expected %d to %d", c.flag, v, c.least, c.most)
-			}
+		if err := within(c.flag, c.values, c.least, c.most); err != nil {
+			return err
 		}
 	}
 	for _, r := range f.rates {
@@ -237,14 +235,12 @@ func (f *runFlags) check() error {
 		}
 	}
 	switch {
-	case f.load.Duration <= 0:
-		return fmt.Errorf("--duration is %v, expected more than 0", f.load.Duration)
 	case f.load.Warmup < 0:
 		return fmt.Errorf("--warmup is %v, expected 0 or more", f.load.Warmup)
 	case f.load.Size < 0:
 		return fmt.Errorf("--size is %d, expected 0 or more", f.load.Size)
 	}
-	return nil
+	return positive("duration", f.load.Duration)
 }
 
 // combine makes each load once for each value.

@@ -228,3 +228,12 @@ func text(err error) string {
 	}
 	return err.Error()
 }
+
+func TestCPUsThatMayNotBeUsedAreNamed(t *testing.T) {
+	if got, want := text(mayUse([]int{1, 9}, []int{0, 1})), "--cpus has 9, expected some of 0 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := errors.Join(mayUse([]int{1, 0}, []int{0, 1}), mayUse([]int{9}, nil)); err != nil {
+		t.Error(err)
+	}
+}

@@ -28,6 +28,7 @@ func (t *tool) newSearch(cmd *cobra.Command, find func(s *session, load bench.Lo
 		_ = flags.MarkHidden(name) // they exist
 	}
 	flags.Lookup("client").DefValue = "poll"
+	flags.Lookup("arrival").Usage = "`gaps` between messages: constant, poisson, or day, whose rates are those of a day of which the rate that is tried is the mean, in the time of --duration"
 	cmd.Args = serveFlags
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("rate") || flags.Changed("burst") {

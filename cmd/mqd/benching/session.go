@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
@@ -55,12 +56,19 @@ func (t *tool) against(cmd *cobra.Command, f *runFlags, serve []string, do func(
 	if t.form == formText && f.live {
 		s.live = liveTo(cmd.ErrOrStderr())
 	}
+	if file := filepath.Join(f.out, report.Name); f.out != "" && exists(file) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s is of an earlier measurement; the result of this one replaces it\n", file)
+	}
 	s.doc = &report.Document{Schema: report.Version, Verb: cmd.Name(), Args: os.Args[min(3, len(os.Args)):], Started: time.Now()}
 	if f.server != "" {
 		if len(serve) > 0 {
 			return fmt.Errorf("%q: flags of serve are for a broker that bench starts, not for one at --server", serve)
 		}
-		s.local = loopback(f.server)
+		// Before the floors are measured, for seconds.
+		if s.target.Addr, err = t.needs.Reach(ctx, f.server); err != nil {
+			return err
+		}
+		s.local = loopback(s.target.Addr)
 		return s.measure(f, t.place(nil), do)
 	}
 	if addr, far := f.agents.far(); far {
@@ -77,6 +85,12 @@ func (t *tool) against(cmd *cobra.Command, f *runFlags, serve []string, do func(
 	s.target.Addr, s.pid = b.Addr, b.PID
 	err = s.measure(f, t.place(host.PinnedCPUs("/", b.PID)), do)
 	return errors.Join(err, b.Stop())
+}
+
+// exists reports whether there is something at a path.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // loopback reports whether an address is one of this machine's loopback interface.
