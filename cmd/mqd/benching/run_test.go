@@ -110,6 +110,39 @@ func TestBadFilesOfCasesAreRefused(t *testing.T) {
 	}
 }
 
+func TestAFileOfCasesIsRefusedInTheWordsOfWhoWroteIt(t *testing.T) {
+	for file, want := range map[string]string{
+		"":                                             "nothing is in it",
+		"fast":                                         "line 1: expected the keys version, all and cases",
+		"cases: [{rate: 1}]":                           "version is missing, expected 1",
+		"version: one\ncases: [{rate: 1}]":             "line 1: version one, expected 1",
+		"version: 1\nextra: 1":                         `line 2: unknown key "extra", expected version, all or cases`,
+		"version: 1\nversion: 1":                       `line 2: "version" is here for the second time`,
+		"version: 1\nall: 5\ncases: [{rate: 1}]":       "line 2: expected names of flags with their values, as rate: 1000",
+		"version: 1\ncases: {rate: 1}":                 "line 2: cases is no list",
+		"version: 1\ncases: []":                        "no cases",
+		"version: 1\ncases:\n- 5":                      "line 3: expected names of flags with their values, as rate: 1000",
+		"version: 1\ncases:\n- rate: 1\n  rate: 2":     `line 4: mapping key "rate" already defined at line 3`,
+		"version: 1\ncases: [{raet: 1}]":               `case 1: unknown key "raet"`,
+		"version: 1\ncases: [{rate: 1}, {rate: fast}]": "case 2: rate is fast, expected a whole number",
+		"version: 1\ncases: [{rate: [1, 2.5]}]":        "case 1: rate is 2.5, expected a whole number",
+		"version: 1\ncases: [{duration: 5}]":           "case 1: duration is 5, expected a duration such as 100ms or 30s",
+		"version: 1\ncases: [{scrape: often}]":         "case 1: scrape is often, expected a duration such as 100ms or 30s",
+		"version: 1\ncases: [{key-skew: much}]":        "case 1: key-skew is much, expected a number",
+		"version: 1\ncases: [{connections: {a: 1}}]":   "case 1: connections is map[a:1], expected a whole number",
+		"version: 1\ncases: [{spread: [one, key]}]":    "case 1: spread is a list, expected one value",
+	} {
+		if _, err := ParseSpec([]byte(file)); text(err) != "file of cases: "+want {
+			t.Errorf("%q: %v, want %s", file, err, want)
+		}
+	}
+	// What holds for several cases can be said once.
+	loads, err := ParseSpec([]byte("version: 1\ncases:\n- &a {rate: 5}\n- {<<: *a, depth: 3}\n- *a"))
+	if err != nil || len(loads) != 3 || loads[1].Rate != 5 || loads[1].Depth != 3 || loads[2].Rate != 5 {
+		t.Errorf("%+v, error %v", loads, err)
+	}
+}
+
 func TestTheGateLooksAtTheUpperBound(t *testing.T) {
 	c := report.Comparison{Ratios: []report.Ratio{{Percentile: "p50", High: 9}, {Percentile: "p99", High: 1.19}}}
 	if err := gate(c, 1.2); err != nil {

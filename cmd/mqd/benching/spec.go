@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/spf13/cobra"
@@ -21,9 +23,8 @@ const specVersion = 1
 // specFile is a file of cases. The keys of a case, and of what holds for all of
 // them, are the names of flags.
 type specFile struct {
-	Version int              `yaml:"version"`
-	All     map[string]any   `yaml:"all"`
-	Cases   []map[string]any `yaml:"cases"`
+	all   map[string]any
+	cases []map[string]any
 }
 
 // errSpec: a file of cases cannot be used.
@@ -67,30 +68,91 @@ func ParseSpec(text []byte) ([]bench.Load, error) { return parseSpec(text, nil) 
 
 // parseSpec is ParseSpec with values that win over those of the file.
 func parseSpec(text []byte, over map[string]any) ([]bench.Load, error) {
-	var spec specFile
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(&spec); err != nil {
+	spec, err := readSpec(text)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errSpec, err)
 	}
-	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: more than one document", errSpec)
-	}
-	if spec.Version != specVersion {
-		return nil, fmt.Errorf("%w: version %d, expected %d", errSpec, spec.Version, specVersion)
-	}
-	if len(spec.Cases) == 0 {
-		return nil, fmt.Errorf("%w: no cases", errSpec)
-	}
 	var all []bench.Load
-	for i, c := range spec.Cases {
-		loads, err := caseLoads(spec.All, c, over)
+	for i, c := range spec.cases {
+		loads, err := caseLoads(spec.all, c, over)
 		if err != nil {
 			return nil, fmt.Errorf("%w: case %d: %w", errSpec, i+1, err)
 		}
 		all = append(all, loads...)
 	}
 	return all, nil
+}
+
+// readSpec reads the form of a file; what its cases say is read later. Errors are in the
+// words of who writes files, and not of who reads them into Go.
+func readSpec(text []byte) (spec specFile, err error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return spec, errors.New("nothing is in it")
+	} else if err != nil {
+		return spec, err
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return spec, errors.New("more than one document")
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return spec, fmt.Errorf("line %d: expected the keys version, all and cases", root.Line)
+	}
+	parts := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key := root.Content[i]
+		if !slices.Contains([]string{"version", "all", "cases"}, key.Value) {
+			return spec, fmt.Errorf("line %d: unknown key %q, expected version, all or cases", key.Line, key.Value)
+		}
+		if parts[key.Value] != nil {
+			return spec, fmt.Errorf("line %d: %q is here for the second time", key.Line, key.Value)
+		}
+		parts[key.Value] = root.Content[i+1]
+	}
+	if v := parts["version"]; v == nil {
+		return spec, fmt.Errorf("version is missing, expected %d", specVersion)
+	} else if v.Value != strconv.Itoa(specVersion) {
+		return spec, fmt.Errorf("line %d: version %s, expected %d", v.Line, v.Value, specVersion)
+	}
+	if of := parts["all"]; of != nil {
+		if spec.all, err = flagValues(of); err != nil {
+			return spec, err
+		}
+	}
+	list := parts["cases"]
+	if list == nil || list.Kind == yaml.SequenceNode && len(list.Content) == 0 {
+		return spec, errors.New("no cases")
+	}
+	if list.Kind != yaml.SequenceNode {
+		return spec, fmt.Errorf("line %d: cases is no list", list.Line)
+	}
+	for _, of := range list.Content {
+		values, err := flagValues(of)
+		if err != nil {
+			return spec, err
+		}
+		spec.cases = append(spec.cases, values)
+	}
+	return spec, nil
+}
+
+// flagValues are the values of flags, by their names.
+func flagValues(of *yaml.Node) (values map[string]any, err error) {
+	if target := of.Alias; target != nil {
+		of = target
+	}
+	if of.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: expected names of flags with their values, as rate: 1000", of.Line)
+	}
+	var twice *yaml.TypeError
+	if err := of.Decode(&values); errors.As(err, &twice) && len(twice.Errors) > 0 {
+		return nil, errors.New(twice.Errors[0])
+	} else if err != nil {
+		return nil, err
+	}
+	return values, nil
 }
 
 // caseLoads are the loads of one case: several where it has lists. Its own values win over
@@ -131,9 +193,22 @@ func caseLoads(all, own, over map[string]any) ([]bench.Load, error) {
 				set = func(text string) error { return slice.Replace([]string{text}) }
 			}
 			if err := set(fmt.Sprint(v)); err != nil {
-				return nil, fmt.Errorf("%s %v: %w", key, v, err)
+				return nil, fmt.Errorf("%s is %v, expected %s", key, v, wanted(flag.Value.Type()))
 			}
 		}
 	}
 	return f.loads()
+}
+
+// wanted says what a flag of a type takes.
+func wanted(kind string) string {
+	switch strings.TrimSuffix(kind, "Slice") {
+	case "int", "int64":
+		return "a whole number"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a duration such as 100ms or 30s"
+	}
+	return "a " + kind
 }
