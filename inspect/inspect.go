@@ -64,6 +64,9 @@ func Path(fs aio.FS, path string, show func(*Item) error) error {
 	}
 	d := &descent{fs: fs, show: show}
 	d.directory(path, entries, maxDepth)
+	if !d.any && d.ended == nil && len(d.errs) == 0 {
+		return fmt.Errorf("no file of a data directory in %s", path)
+	}
 	return errors.Join(append(d.errs, d.ended)...)
 }
 
@@ -76,6 +79,7 @@ type descent struct {
 	show  func(*Item) error
 	errs  []error
 	ended error // of show
+	any   bool  // a file of a data directory has been met
 }
 
 func (d *descent) directory(dir string, entries []aio.DirEntry, depth int) {
@@ -102,6 +106,7 @@ func (d *descent) item(it *Item) error {
 
 // note keeps an error of a file, if it is none of show's and no stranger among the files.
 func (d *descent) note(err error) {
+	d.any = d.any || !errors.Is(err, ErrUnknown)
 	if err != nil && d.ended == nil && !errors.Is(err, ErrUnknown) && len(d.errs) < mostErrors {
 		d.errs = append(d.errs, err)
 	}

@@ -258,7 +258,6 @@ func (c *Config) validate() error {
 		{"idle timeout in milliseconds", c.IdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"idle timeout of Kafka clients in milliseconds", c.KafkaIdleTimeout.Milliseconds(), 1, math.MaxUint32},
 		{"largest request of Kafka clients in bytes", int64(c.KafkaRequestBytes), minKafkaRequest, maxKafkaRequest},
-		{"session timeout of Kafka clients in milliseconds", c.Classic.WithDefaults().MinSession.Milliseconds(), 1, c.Classic.WithDefaults().MaxSession.Milliseconds()},
 		{"shutdown timeout in milliseconds", c.ShutdownTimeout.Milliseconds(), 1, math.MaxInt64},
 		{"memory of a start in bytes", c.RecoveryBytes, 0, math.MaxInt64},
 		{"index memory in bytes", c.IndexBytes, 0, math.MaxInt32},
@@ -276,7 +275,12 @@ func (c *Config) validate() error {
 			return fmt.Errorf("%s: %d, expected %d to %d", v.name, v.value, v.low, v.high)
 		}
 	}
-	switch {
+	if c.KafkaAdvertise != "" {
+		if _, _, err := advertised(c.KafkaAdvertise, "127.0.0.1:1", nil); err != nil {
+			return err
+		}
+	}
+	switch sessions := c.Classic.WithDefaults(); {
 	case c.Dir == "":
 		return fmt.Errorf("data directory: not set")
 	case c.JournalBytes != 0 && c.JournalBytes < MinJournalBytes:
@@ -287,6 +291,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("max message size: %d bytes, expected at most an eighth of the journal, %d; raise journal.size or lower topic.max_message_bytes", c.MaxMessageBytes, c.JournalBytes/messageShare)
 	case c.CacheBytes < c.leastCache():
 		return fmt.Errorf("cache size: %d bytes, expected at least %d; raise cache.size or lower topic.max_message_bytes", c.CacheBytes, c.leastCache())
+	case sessions.MinSession < time.Millisecond || sessions.MinSession > sessions.MaxSession:
+		return fmt.Errorf("kafka.min_session_timeout is %v, expected 1ms to kafka.max_session_timeout, %v", sessions.MinSession, sessions.MaxSession)
 	case c.RecvBuffers&(c.RecvBuffers-1) != 0:
 		return fmt.Errorf("receive buffers: %d, expected a power of two", c.RecvBuffers)
 	case len(c.CPUs) > 0 && len(c.CPUs) < c.Shards:

@@ -78,7 +78,7 @@ func advertised(configured, bound string, interfaces func() ([]net.Addr, error))
 	if configured != "" {
 		given := ""
 		if host, given, err = net.SplitHostPort(configured); err != nil {
-			return "", 0, fmt.Errorf("address for Kafka clients: %q, expected host:port", configured)
+			return "", 0, fmt.Errorf("kafka.advertise is %q, expected host:port", configured)
 		}
 		if given != "0" {
 			text = given
@@ -86,11 +86,11 @@ func advertised(configured, bound string, interfaces func() ([]net.Addr, error))
 	}
 	number, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || number == 0 {
-		return "", 0, fmt.Errorf("address for Kafka clients: port %q, expected 1 to 65535", text)
+		return "", 0, fmt.Errorf("kafka.advertise: port %q, expected 1 to 65535", text)
 	}
 	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
 		if configured != "" {
-			return "", 0, fmt.Errorf("address for Kafka clients: %q is an address to listen on, and nobody can connect to it", configured)
+			return "", 0, fmt.Errorf("kafka.advertise: %q is an address to listen on, and nobody can connect to it", configured)
 		}
 		host = ownAddress(interfaces)
 	}

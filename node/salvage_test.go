@@ -424,7 +424,7 @@ func TestASalvageLooksAtJournalsWhereThereAreNoDirectories(t *testing.T) {
 		t.Fatalf("%v: %+v %+v", err, sum, notes)
 	}
 	for _, n := range notes {
-		if !strings.HasPrefix(n.File, layout.JournalsDir+"/") || !strings.Contains(n.String(), "stop it in order") {
+		if !strings.HasPrefix(n.File, layout.JournalsDir+"/") || !strings.Contains(n.Line(false), "stop it in order") {
 			t.Errorf("%v", &n)
 		}
 	}

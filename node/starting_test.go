@@ -36,6 +36,8 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"idle timeout":       func(c *Config) { c.IdleTimeout = -time.Second },
 		"shutdown timeout":   func(c *Config) { c.ShutdownTimeout = time.Microsecond },
 		"spin":               func(c *Config) { c.Spin = -1 },
+		"kafka.advertise is": func(c *Config) { c.KafkaAdvertise = "foo" },
+		"nobody can connect": func(c *Config) { c.KafkaAdvertise = "[::]:1" },
 		"CPUs":               func(c *Config) { c.CPUs = []int{0} },
 	} {
 		t.Run(name, func(t *testing.T) {

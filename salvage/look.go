@@ -33,10 +33,10 @@ func (r *run) look() error {
 			if r.o.Topic != "" && segment.TopicDir(r.o.Topic, p.rec.Topic) != dir {
 				continue
 			}
-			matched = true
 			if r.o.Partition != AllPartitions && r.o.Partition != int64(p.rec.Partition) {
 				continue
 			}
+			matched = true
 			if err := r.lookAt(s, p); err != nil {
 				return err
 			}
@@ -50,10 +50,27 @@ func (r *run) look() error {
 		return err
 	}
 	others = r.homeless() || others
-	if !matched && !others {
+	switch {
+	case matched || others:
+	case r.hasTopic(dirs):
+		return fmt.Errorf("%w: %d of %q", ErrUnknownPartition, r.o.Partition, r.o.Topic)
+	default:
 		return fmt.Errorf("%w: %q", ErrUnknownTopic, r.o.Topic)
 	}
 	return nil
+}
+
+// hasTopic reports whether one of the directories of topics is that of the topic asked for.
+func (r *run) hasTopic(dirs map[string]string) bool {
+	for _, dir := range dirs {
+		_, short, _ := segment.ParseTopicDir(dir)
+		var id layout.TopicID
+		copy(id[:], short[:])
+		if segment.TopicDir(r.o.Topic, id) == dir {
+			return true
+		}
+	}
+	return false
 }
 
 // unnamed notes the partitions that no checkpoint names. The journals may, so that nothing
@@ -293,7 +310,7 @@ func (l *survey) enter(s *shardState) error {
 	for i := range p.logs {
 		n := l.about(Rewrite, p)
 		log := &p.logs[i]
-		n.File, n.Bytes, n.Cut = l.rel(filepath.Join(p.dir, log.id.LogName())), log.size, log.size
+		n.File, n.Bytes, n.Cut = l.rel(filepath.Join(p.dir, log.id.LogName())), log.end, log.end
 		for _, piece := range log.pieces() {
 			n.Cut -= piece.to - piece.from
 		}

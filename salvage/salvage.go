@@ -21,6 +21,9 @@ var (
 	ErrNoDirectory = errors.New("no data directory")
 	// ErrUnknownTopic: no topic of that name is in the directory.
 	ErrUnknownTopic = errors.New("no topic of this name")
+	// ErrUnknownPartition: the directory has nothing of a partition of that number of the
+	// topic.
+	ErrUnknownPartition = errors.New("no partition of this number")
 	// ErrNotWhole: what a salvage has to rely on is itself damaged.
 	ErrNotWhole = errors.New("not whole")
 )
@@ -66,7 +69,7 @@ type Note struct {
 	// Offset and EndOffset are offsets of records, the second one behind the end.
 	Offset    int64 `json:"offset"`
 	EndOffset int64 `json:"end_offset"`
-	// Bytes are those of the log, Cut how many of them go.
+	// Bytes are those of the log up to the end of its batches, Cut how many of them go.
 	Bytes  int64  `json:"bytes"`
 	Cut    int64  `json:"cut_bytes"`
 	Reason string `json:"reason"`
@@ -273,7 +276,10 @@ func (r *run) lock() (release func(), err error) {
 		if !aio.IsNotExist(err) {
 			return nil, fmt.Errorf("%s cannot be read: %w", r.o.Dir, err)
 		}
-		return nil, fmt.Errorf("%s: %w: there is no %s in it", r.o.Dir, ErrNoDirectory, layout.CheckpointsDir)
+		if _, err := r.fs.ReadDir(r.o.Dir); aio.IsNotExist(err) {
+			return nil, fmt.Errorf("%s: %w: it does not exist", r.o.Dir, ErrNoDirectory)
+		}
+		return nil, fmt.Errorf("%s: %w: it has no directory %s", r.o.Dir, ErrNoDirectory, layout.CheckpointsDir)
 	}
 	entries, err := r.fs.ReadDir(r.path(layout.JournalsDir))
 	if err != nil && !aio.IsNotExist(err) {

@@ -6,14 +6,18 @@ import (
 	"strings"
 )
 
-// String is a note in a line.
-func (n *Note) String() string {
+// Line is a note in a line; done says that what it tells of has been accepted.
+func (n *Note) Line(done bool) string {
 	var b strings.Builder
 	switch n.Kind {
 	case Lost:
 		b.WriteString("LOST: ")
 	case Rewrite:
-		b.WriteString("replaced: ")
+		if done {
+			b.WriteString("replaced: ")
+		} else {
+			b.WriteString("to replace: ")
+		}
 	case Journal:
 		b.WriteString("LOST JOURNAL: ")
 	default:

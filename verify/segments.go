@@ -30,7 +30,11 @@ func (r *run) readPartition(t *topic, n uint32, state *partState) error {
 	}
 	r.sum.Partitions++
 	for _, name := range p.list.Unknown {
-		r.tell(Note, filepath.Join(p.dir, name), "it is not ours")
+		what := "it is not ours"
+		if kind, _ := segment.ParseName(name); kind == segment.KindOrphan {
+			what = "mqd salvage has put it aside; remove it when nobody needs it any more"
+		}
+		r.tell(Note, filepath.Join(p.dir, name), "%s", what)
 	}
 	if state == nil && !r.blind {
 		r.pending(p, p.list.Segments)

@@ -27,6 +27,13 @@ func TestALinkThatLeadsNowhereDoesNotEndADirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	strange := t.TempDir()
+	if err := os.WriteFile(filepath.Join(strange, "README.md"), []byte("# text\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, status := execute("inspect", strange); status != 1 || errs != "mqd: no file of a data directory in "+strange+"\n" {
+		t.Errorf("a directory of strangers: status %d, %s", status, errs)
+	}
 	var out bytes.Buffer
 	err = inspectPath(&out, dir, false)
 	if text := out.String(); strings.Count(text, "form node file") != 2 || !strings.Contains(text, filepath.Join(dir, "c/node")) {

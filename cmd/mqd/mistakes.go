@@ -51,6 +51,9 @@ func (m *mistakes) watch(root *cobra.Command) {
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		see := "; see"
+		if stray := cmd.Flags().Args(); cmd.HasSubCommands() && len(stray) > 0 {
+			return unknownVerb(cmd, stray[0]) // its flags are those of a verb that there is not
+		}
 		if flag := (*pflag.NotExistError)(nil); errors.As(err, &flag) {
 			if near := nearestFlag(cmd, flag.GetSpecifiedName()); near != "" {
 				see = fmt.Sprintf("; did you mean --%s? See", near)

@@ -172,6 +172,7 @@ func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 		"topic lst":                                 `mqd: unknown command "lst" for "mqd topic"; did you mean "list"? See: mqd topic --help`,
 		"topic --server x lst":                      `mqd: unknown command "lst" for "mqd topic"; did you mean "list"? See: mqd topic --help`,
 		"config show":                               `mqd: unknown command "show" for "mqd config"; see: mqd config --help`,
+		"config check --config F":                   `mqd: unknown command "check" for "mqd config"; see: mqd config --help`,
 		"completion tcsh":                           `mqd: unknown command "tcsh" for "mqd completion"; see: mqd completion --help`,
 		"help nosuch":                               `mqd: unknown command "nosuch" for "mqd"; see: mqd --help`,
 		"prodcue t":                                 `mqd: unknown command "prodcue" for "mqd"; did you mean "produce"? See: mqd --help`,

@@ -191,6 +191,9 @@ func (b *broker) start(ctx context.Context) error {
 	if err := b.openAdmin(); err != nil {
 		return err
 	}
+	if b.cfg.KafkaAdvertise != "" && b.cfg.KafkaListen == "" {
+		b.log.Warn("kafka.advertise is for nobody: Kafka clients are served with kafka.listen (--kafka-listen) only")
+	}
 	if inMemory(b.cfg.DataDir) {
 		b.log.Warn("the data directory is in memory (tmpfs or ramfs): everything in it is gone when the machine restarts, whatever class it was acknowledged in", "directory", b.cfg.DataDir)
 	}

@@ -3,7 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -40,7 +44,8 @@ func salvage(t *testing.T, dir string, args ...string) (s salvaged) {
 // more, in the files or as a broker serves them.
 func TestSalvageGivesUpWhatIsLost(t *testing.T) {
 	dir := stopped(t)
-	flip(t, files(t, dir, "topics/flushed.*/1/*.log")[0], 100)
+	log := files(t, dir, "topics/flushed.*/1/*.log")[0]
+	flip(t, log, 100)
 	before := fingerprint(t, dir)
 	for _, args := range [][]string{nil, {"--dry-run"}, {"--topic", "flushed", "--partition", "1"}} {
 		s := salvage(t, dir, args...)
@@ -53,6 +58,11 @@ func TestSalvageGivesUpWhatIsLost(t *testing.T) {
 			t.Errorf("%v: status %d, %s%s", args, s.status, s.out, s.errs)
 		}
 	}
+	plan := run(t, "", "salvage", "--data-dir", dir).out
+	said := regexp.MustCompile(`(?m)^to replace: topic flushed partition 1: \S+: (\d+) of (\d+) bytes go$`).FindStringSubmatch(plan)
+	if said == nil || strings.Contains(plan, "replaced: topic") {
+		t.Fatalf("without --yes: %s", plan)
+	}
 	if fingerprint(t, dir) != before {
 		t.Fatal("something was changed without an order")
 	}
@@ -64,7 +74,14 @@ func TestSalvageGivesUpWhatIsLost(t *testing.T) {
 	if lost.Topic != "flushed" || lost.Partition != 1 || lost.Offset != 0 || lost.EndOffset < 1 {
 		t.Errorf("lost %+v", lost)
 	}
-	if v := verify(t, dir); v.status != 0 {
+	cut, _ := strconv.ParseInt(said[1], 10, 64)
+	held, _ := strconv.ParseInt(said[2], 10, 64)
+	if at, err := os.Stat(log); err != nil || at.Size() != held-cut {
+		t.Errorf("%d of %d bytes went, which leaves %v, %v", cut, held, at.Size(), err)
+	}
+	if v := verify(t, dir); v.status != 0 || !slices.ContainsFunc(v.findings, func(f found) bool {
+		return strings.HasSuffix(f.File, ".orphan") && strings.HasPrefix(f.Reason, "mqd salvage has put it aside")
+	}) {
 		t.Errorf("verify: status %d, %+v", v.status, v.findings)
 	}
 	if kept := files(t, dir, "topics/flushed.*/1/*.orphan"); len(kept) != 1 {
@@ -94,10 +111,12 @@ func TestSalvageNamesMistakes(t *testing.T) {
 		{[]string{"--partition", "1"}, "--partition needs --topic"},
 		{[]string{"--topic", "t", "--partition", "-2"}, "--partition is -2"},
 		{[]string{"--topic", "nosuch"}, `topic "nosuch" is not in`},
+		{[]string{"--topic", "flushed", "--partition", "99"}, `nothing of partition 99 of topic "flushed" is in `},
+		{[]string{"--topic", "nosuch", "--partition", "0"}, `topic "nosuch" is not in`},
 	} {
 		wants(t, oneLine(t, run(t, "", append([]string{"salvage", "--data-dir", dir}, c.args...)...)), c.part)
 	}
-	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", filepath.Join(dir, "none"))), "no data directory", fmt.Sprint(dir))
+	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", filepath.Join(dir, "none"))), "none: no data directory: it does not exist", fmt.Sprint(dir))
 	for _, generation := range files(t, dir, "checkpoints/checkpoint-0.*") {
 		flip(t, generation, 200)
 	}

@@ -147,6 +147,13 @@ func TestAJournalTooSmallForTheMessagesIsRefused(t *testing.T) {
 	wants(t, refused(t, "--data-dir", t.TempDir(), "--journal-size", "1MiB"), "max message size", "an eighth of the journal")
 }
 
+func TestAnAdvertisedAddressWithoutAListenerIsWarnedOf(t *testing.T) {
+	b := serve(t, t.TempDir(), "--kafka-advertise", "broker.example:9092")
+	wants(t, b.log.String(), `"level":"WARN"`, "kafka.advertise is for nobody")
+	b.stop()
+	wants(t, refused(t, "--data-dir", t.TempDir(), "--kafka-advertise", "foo"), `kafka.advertise is "foo", expected host:port`)
+}
+
 func TestMoreShardsThanCPUsRunWithAWarning(t *testing.T) {
 	shards := runtime.NumCPU() + 1
 	if shards > 16 {

@@ -116,6 +116,8 @@ func (v *verb) run() (err error) {
 		return fmt.Errorf("a broker runs on %s: stop it first", dir)
 	case errors.Is(err, salvage.ErrUnknownTopic):
 		return fmt.Errorf("topic %q is not in %s", v.topic, dir)
+	case errors.Is(err, salvage.ErrUnknownPartition):
+		return fmt.Errorf("nothing of partition %d of topic %q is in %s", v.partition, v.topic, dir)
 	case errors.Is(err, salvage.ErrNoDirectory):
 		return fmt.Errorf("%w; name another with --data-dir", err)
 	case err != nil: // both generations of a checkpoint may have a reason
@@ -130,7 +132,7 @@ func (v *verb) tell(n *salvage.Note) {
 		v.object(n)
 		return
 	}
-	v.line(n.String())
+	v.line(n.Line(v.yes))
 }
 
 // end writes the summary and makes the exit status.
