@@ -81,6 +81,7 @@ type tap struct {
 	*broker.Shard
 	hold              bool // produces
 	holdAdmin         bool
+	fail              broker.Code // what fetches, look-ups and requests about groups come to; OK: what the broker says
 	admins            []*broker.Admin
 	produces          []*broker.Produce
 	fetched, released int
@@ -107,12 +108,38 @@ func (b *tap) let(i int) { b.Shard.Produce(b.produces[i]) }
 
 func (b *tap) Fetch(r *broker.Fetch) {
 	b.fetched++
+	if b.fail != broker.OK {
+		r.Code, r.LogStart, r.Durable = b.fail, -1, -1
+		r.Owner.Fetched(r)
+		return
+	}
 	b.Shard.Fetch(r)
 }
 
 func (b *tap) Release(r *broker.Fetch) {
 	b.released++
+	if r.Code == b.fail && b.fail != broker.OK {
+		return // the broker has not heard of it
+	}
 	b.Shard.Release(r)
+}
+
+func (b *tap) ListOffsets(r *broker.ListOffsets) {
+	if b.fail != broker.OK {
+		r.Code, r.Offset, r.Timestamp, r.Epoch = b.fail, -1, -1, -1
+		r.Owner.OffsetsListed(r)
+		return
+	}
+	b.Shard.ListOffsets(r)
+}
+
+func (b *tap) Group(r *broker.Group) {
+	if b.fail != broker.OK {
+		r.Code = b.fail
+		r.Owner.GroupDone(r)
+		return
+	}
+	b.Shard.Group(r)
 }
 
 func must[T any](v T, err error) T {
