@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,10 +113,10 @@ func TestAProofIsOfOneEndOneTokenAndTwoNonces(t *testing.T) {
 }
 
 func TestWithoutTheTokenNothingIsServed(t *testing.T) {
-	addr := serve(t, Options{Token: token})
+	addr, another := serve(t, Options{Token: token}), serve(t, Options{Token: token})
 	p := newPlatform()
 	for _, bad := range []string{"", "another token of tests"} {
-		if _, err := Dial(t.Context(), p, []byte(bad), []string{addr}, []string{addr}); !errors.Is(err, ErrAgent) {
+		if _, err := Dial(t.Context(), p, []byte(bad), []string{addr}, []string{another}); !errors.Is(err, ErrAgent) {
 			t.Errorf("token %q: error %v", bad, err)
 		}
 	}
@@ -273,5 +275,41 @@ func TestTheFirstAgentThatFailsEndsTheWait(t *testing.T) {
 		if err := errors.Join(here.Close(), there.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestWhatIsNoAgentIsSaid(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var strangers sync.WaitGroup
+	strangers.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = nc.Close()
+		}
+	})
+	defer strangers.Wait()
+	defer l.Close()
+	here, other := l.Addr().String(), "127.0.0.1:1"
+	for _, c := range []struct {
+		produce, consume string
+		want             string
+	}{
+		{here, other, "bench agent: what listens at " + here + " ends the connection without an answer, as no agent does"},
+		{other, here, "bench agent: none listens at 127.0.0.1:1 (connection refused); start one there with: mqd bench agent --listen 127.0.0.1:1"},
+		{here, here, bench.ErrConfig.Error() + ": an agent at " + here + " twice, expected another for each part: it works for one coordinator at a time"},
+	} {
+		if _, err := Dial(t.Context(), newPlatform(), token, []string{c.produce}, []string{c.consume}); err == nil || err.Error() != c.want {
+			t.Errorf("%s and %s: error %v, want %s", c.produce, c.consume, err, c.want)
+		}
+	}
+	timeout := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	if got, want := plainDial("x:1", timeout).Error(), "bench agent: x:1 does not answer within 10s"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

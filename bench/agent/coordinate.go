@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
@@ -81,19 +83,25 @@ func Dial(ctx context.Context, p bench.Platform, token []byte, produce, consume 
 	if len(produce) == 0 || len(consume) == 0 {
 		return nil, fmt.Errorf("%w: %d agents that produce and %d that consume, expected at least one of both", bench.ErrConfig, len(produce), len(consume))
 	}
+	all := slices.Concat(produce, consume)
+	for i, addr := range all {
+		if slices.Contains(all[:i], addr) {
+			return nil, fmt.Errorf("%w: an agent at %s twice, expected another for each part: it works for one coordinator at a time", bench.ErrConfig, addr)
+		}
+	}
 	f := &Fleet{p: p, seen: figure.NewGlance(), end: func() bool { return true }}
 	var err error
 	if f.clock, err = bench.ClockOf(p); err != nil {
 		return nil, err
 	}
-	for i, addr := range slices.Concat(produce, consume) {
+	for i, addr := range all {
 		a := &Agent{Addr: addr, Role: "produce"}
 		if i >= len(produce) {
 			a.Role = "consume"
 		}
 		if err := a.dial(ctx, token); err != nil {
 			f.Close()
-			return nil, fmt.Errorf("%s: %w", addr, err)
+			return nil, plainDial(addr, err)
 		}
 		if a.Role == "produce" {
 			f.producers = append(f.producers, a)
@@ -103,6 +111,20 @@ func Dial(ctx context.Context, p bench.Platform, token []byte, produce, consume 
 	}
 	f.end = context.AfterFunc(ctx, f.hangUp)
 	return f, nil
+}
+
+// plainDial is an error of dialing an agent, in the words of who starts agents.
+func plainDial(addr string, err error) error {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: none listens at %s (connection refused); start one there with: mqd bench agent --listen %s", ErrAgent, addr, addr)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%w: what listens at %s ends the connection without an answer, as no agent does", ErrAgent, addr)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("%w: %s does not answer within %v", ErrAgent, addr, handshakeWait)
+	}
+	return fmt.Errorf("%s: %w", addr, err)
 }
 
 func (a *Agent) dial(ctx context.Context, token []byte) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,26 @@ func startAgent(t *testing.T, token string) string {
 			t.Fatalf("the agent ended: %v: %s", err, said.String())
 		default:
 		}
+	}
+}
+
+func TestAnAgentSaysThatItsPortIsTaken(t *testing.T) {
+	if _, err := benchPlatform(); err != nil {
+		t.Skipf("no driver here: %v", err)
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("a token for the test\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr := l.Addr().String()
+	want := "port in use: another program listens on " + addr + "; stop it, or name another address with --listen"
+	if _, err := runBench(t, "agent", "--token-file", token, "--listen", addr); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

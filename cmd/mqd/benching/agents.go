@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
+	"strconv"
+	"syscall"
 
 	"github.com/mqd-broker/mqd/bench"
 	"github.com/mqd-broker/mqd/bench/agent"
@@ -125,15 +128,37 @@ Nothing is encrypted: on a network that others use, go through a tunnel.`,
 	return cmd
 }
 
+// networkOf is where an address of --listen is listened on: an address of IPv4 there alone,
+// and not on all of both kinds, as Go has it for 0.0.0.0.
+func networkOf(listen string) (string, error) {
+	at, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--listen is %q, expected host:port, with a port of 0 to 65535", listen)
+	}
+	if ip, err := netip.ParseAddr(at); err == nil && ip.Is4() {
+		return "tcp4", nil
+	}
+	return "tcp", nil
+}
+
 func (t *tool) agent(cmd *cobra.Command, listen, ready string, token []byte) error {
 	ctx, end, p, err := t.begin(cmd)
 	if err != nil {
 		return err
 	}
 	defer end()
-	l, err := net.Listen("tcp", listen)
+	network, err := networkOf(listen)
 	if err != nil {
 		return err
+	}
+	l, err := net.Listen(network, listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("port in use: another program listens on %s; stop it, or name another address with --listen", listen)
+	} else if err != nil {
+		return fmt.Errorf("--listen: %w", err)
 	}
 	addr := l.Addr().String()
 	fmt.Fprintf(cmd.ErrOrStderr(), "an agent at %s\n", addr)

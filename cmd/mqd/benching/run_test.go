@@ -270,3 +270,18 @@ func TestCPUsThatMayNotBeUsedAreNamed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAnAgentListensWhereItIsTold(t *testing.T) {
+	for listen, want := range map[string]string{
+		"0.0.0.0:7879": "tcp4", "127.0.0.1:0": "tcp4", "[::]:7879": "tcp", ":7879": "tcp", "localhost:7879": "tcp",
+	} {
+		if got, err := networkOf(listen); err != nil || got != want {
+			t.Errorf("%s: %s, want %s, error %v", listen, got, want, err)
+		}
+	}
+	for _, listen := range []string{"foo", "127.0.0.1:x", "127.0.0.1:65536"} {
+		if _, err := networkOf(listen); text(err) != `--listen is "`+listen+`", expected host:port, with a port of 0 to 65535` {
+			t.Errorf("%s: error %v", listen, err)
+		}
+	}
+}
