@@ -265,7 +265,10 @@ func TestStoredDamageIsReportedAndPassedOver(t *testing.T) {
 	})
 	co := openConsumer(t, dialFake(t, b), Topics("alerts"))
 	_, err := co.Poll(testContext(t))
-	wantError(t, err, ErrCorrupt, "at offset 0", "offset 2")
+	wantError(t, err, ErrCorrupt, "at offset 0", "the records before offset 2 are lost")
+	if e := (*Error)(nil); !errors.As(err, &e) || e.ValidLow != 2 || e.ValidHigh != 0 {
+		t.Errorf("%#v, expected 2 as the next offset", err)
+	}
 	if got := collect(t, co, 1); !slices.Equal(got, []string{"v2"}) {
 		t.Fatalf("%q", got)
 	}

@@ -118,8 +118,9 @@ type Error struct {
 	// errors.Is finds [ErrOutcomeUnknown].
 	OutcomeUnknown bool
 	// ValidLow and ValidHigh are the valid range of an offset out of range, both -1
-	// where it is not known, or 0 and the limit in bytes of a batch too large; else both
-	// are 0.
+	// where it is not known, or 0 and the limit in bytes of a batch too large. Of a fetch
+	// at damaged data ValidLow is the next offset that can be read, if it is known. Else
+	// both are 0.
 	ValidLow, ValidHigh int64
 	// Err is the cause; may be nil with a Code.
 	Err error

@@ -222,7 +222,8 @@ func (f *feed) refused(r *wire.FetchResponse) {
 		e.ValidLow, e.ValidHigh = r.LogStart, r.Durable
 		f.outOfRange(e)
 	case r.Code == wire.CodeCorrupt && r.NextOffset > f.offset:
-		e.Err = fmt.Errorf("the records up to offset %d are lost", r.NextOffset)
+		e.ValidLow = r.NextOffset
+		e.Err = fmt.Errorf("the records before offset %d are lost", r.NextOffset)
 		f.offset = r.NextOffset
 		f.passed()
 		f.co.report(e)

@@ -170,6 +170,9 @@ func (s *server) advice(err error) string {
 		return fmt.Sprintf("topic %q: %v", e.Topic, e.Err)
 	case errors.Is(err, client.ErrInvalid):
 		return strings.TrimPrefix(strings.TrimPrefix(err.Error(), client.ErrInvalid.Error()+": "), "wire: ")
+	case e.Code == wire.CodeCorrupt && e.ValidLow > e.Offset:
+		return fmt.Sprintf("topic %s partition %d: what the broker has stored from offset %d to %d is damaged; go on behind it with --partition %d --from %d; mqd verify --server %s finds all damage, and mqd salvage gives it up",
+			e.Topic, e.Partition, e.Offset, e.ValidLow-1, e.Partition, e.ValidLow, addr)
 	case errors.Is(err, signals.ErrInterrupted):
 		return signals.ErrInterrupted.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):

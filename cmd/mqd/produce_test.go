@@ -12,6 +12,7 @@ import (
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
+	"github.com/mqd-broker/mqd/net/wire"
 )
 
 func TestMessagesAreSpacedEvenlyHoweverLateOneIs(t *testing.T) {
@@ -180,6 +181,15 @@ func TestFewerAcknowledgedThanSentIsAFailure(t *testing.T) {
 	tl.sent(t.Context(), client.SendInfo{Records: 1, Class: client.ClassFlushed})
 	if err := p.finish(&out, tl, nil); err != nil || !strings.HasPrefix(out.String(), "2 messages") {
 		t.Errorf("%v, %q", err, &out)
+	}
+}
+
+func TestDamageIsToldWithTheWayOn(t *testing.T) {
+	s := &server{set: func() bool { return false }}
+	err := s.explain(&client.Error{Op: "fetch", Topic: "t", Partition: 3, Offset: 440, Code: wire.CodeCorrupt, ValidLow: 448})
+	want := "topic t partition 3: what the broker has stored from offset 440 to 447 is damaged; go on behind it with --partition 3 --from 448; mqd verify --server " + s.address() + " finds all damage, and mqd salvage gives it up"
+	if err.Error() != want || !errors.Is(err, client.ErrCorrupt) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
