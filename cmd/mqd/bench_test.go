@@ -132,6 +132,7 @@ func TestBenchSaysAtOnceWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
 		"run --server 127.0.0.1:1 --client poll":  `no broker listens at 127.0.0.1:1 (connection refused); start one with "mqd serve", or name another broker with --server`,
 		"backlog --pause 1s --server 127.0.0.1:1": `no broker listens at 127.0.0.1:1 (connection refused); start one with "mqd serve", or name another broker with --server`,
+		"backlog --server 127.0.0.1:1":            `no broker listens at 127.0.0.1:1 (connection refused); start one with "mqd serve", or name another broker with --server`,
 		"run --server 127.0.0.1:x":                `the broker's address (--server) is "127.0.0.1:x", expected host:port with a port of 1 to 65535`,
 		"run --dir /no/such":                      "--dir is /no/such, expected a directory that exists",
 		"disk --dir /no/such":                     "--dir is /no/such, expected a directory that exists",

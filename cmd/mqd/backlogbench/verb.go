@@ -2,6 +2,7 @@
 package backlogbench
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 type verb struct {
 	dir     *string
 	asJSON  func() bool
+	reach   func(context.Context, string) (string, error)
 	options backlog.Options
 	server  string
 	class   string
@@ -50,9 +52,10 @@ type Paused struct {
 }
 
 // New makes the command. dir is where a broker's data goes; asJSON says in which form the
-// report is wanted; paused measures a consumer that pauses.
-func New(dir *string, asJSON func() bool, paused func(*cobra.Command, Paused, []string) error) *cobra.Command {
-	v := &verb{dir: dir, asJSON: asJSON, paused: paused}
+// report is wanted; reach looks whether a broker answers at an address and returns its
+// host:port; paused measures a consumer that pauses.
+func New(dir *string, asJSON func() bool, reach func(context.Context, string) (string, error), paused func(*cobra.Command, Paused, []string) error) *cobra.Command {
+	v := &verb{dir: dir, asJSON: asJSON, reach: reach, paused: paused}
 	cmd := &cobra.Command{
 		Use:   "backlog [flags] [-- flags of serve]",
 		Short: "Measure how fast a consumer that is far behind catches up",
@@ -117,6 +120,8 @@ func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
 		}
 		defer func() { err = errors.Join(err, b.Stop()) }()
 		v.options.Addr, v.options.PID = b.Addr, b.PID
+	} else if v.options.Addr, err = v.reach(ctx, v.server); err != nil {
+		return err
 	}
 	out := cmd.OutOrStdout()
 	if !v.asJSON() {

@@ -81,7 +81,7 @@ and any of them makes the exit status 1. Figures alone never do.`,
 	flags.StringVar(&t.dir, "dir", ".", "`directory` for the files to measure on and a broker's data; both are removed afterwards")
 	flags.IntVar(&t.serverCPU, "server-cpu", bench.NoCPU, "`CPU` of the floors that stand for the broker; -1 takes the broker's, or that of the disk's interrupts")
 	flags.IntSliceVar(&t.clientCPU, "client-cpus", nil, "`CPUs` of client threads; by default those that no shard is tied to")
-	backlog := backlogbench.New(&t.dir, func() bool { return t.form == formJSON }, t.paused)
+	backlog := backlogbench.New(&t.dir, func() bool { return t.form == formJSON }, n.Reach, t.paused)
 	backlog.Args = serveFlags
 	cmd.AddCommand(t.newRun(), t.newSweep(), t.newMax(), backlog, t.newAll(), t.newAgent(), t.newDisk(), t.newNet(), t.newJitter(), t.newReport(), t.newCompare())
 	for _, sub := range cmd.Commands() {
