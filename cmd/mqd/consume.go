@@ -15,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/cmd/mqd/groupreader"
 	"github.com/mqd-broker/mqd/cmd/mqd/signals"
 	"github.com/mqd-broker/mqd/internal/messages"
+	"github.com/mqd-broker/mqd/net/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -116,6 +117,7 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 	case errors.Is(err, signals.ErrInterrupted) && (c.follow || c.group != ""):
 		err = nil // the only way to end it
 	}
+	err = c.damaged(err)
 	// A writer says again what it has failed with.
 	if last := w.Flush(); !errors.Is(err, last) {
 		err = errors.Join(c.server.explain(err), last)
@@ -126,6 +128,17 @@ func (c *consume) run(ctx context.Context, out, errs io.Writer) error {
 		_, err = fmt.Fprintln(errs, r.summary())
 	}
 	return err
+}
+
+// damaged tells a group the way on behind what is lost of a partition: it has no --from.
+func (c *consume) damaged(err error) error {
+	var e *client.Error
+	if c.group == "" || !errors.As(err, &e) || e.Code != wire.CodeCorrupt || e.ValidLow <= e.Offset {
+		return err
+	}
+	return &trouble{fmt.Sprintf("topic %s partition %d: what the broker has stored from offset %d to %d is damaged; go on behind it after: "+
+		"mqd group seek %s --topic %s --partition %d --to %d --yes; mqd verify --server %s finds all damage, and mqd salvage gives it up",
+		e.Topic, e.Partition, e.Offset, e.ValidLow-1, c.group, e.Topic, e.Partition, e.ValidLow, c.server.address()), err}
 }
 
 // span is what is to be read of a partition: from start, and up to end unless

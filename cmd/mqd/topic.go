@@ -128,6 +128,18 @@ written or memory; see durability below.
 	return cmd
 }
 
+// checkAlter checks that there is something to change, and the number of partitions if
+// there are to be more.
+func checkAlter(configs int, more bool, partitions int) error {
+	switch {
+	case configs == 0 && !more:
+		return errors.New("nothing to change; give --partitions, --durability, --config or --unset")
+	case more && partitions < 1:
+		return fmt.Errorf("--partitions is %d, expected 1 or more, and not fewer than the topic has", partitions)
+	}
+	return nil
+}
+
 func newTopicAlter(s *server) *cobra.Command {
 	var partitions int
 	var durability string
@@ -173,8 +185,8 @@ within their time for that: a minute for mqd's own, often 5 for Kafka's.
 				configs[key] = ""
 			}
 			more := cmd.Flags().Changed("partitions")
-			if len(configs) == 0 && !more {
-				return errors.New("nothing to change; give --partitions, --durability, --config or --unset")
+			if err := checkAlter(len(configs), more, partitions); err != nil {
+				return err
 			}
 			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
 				if len(configs) > 0 {

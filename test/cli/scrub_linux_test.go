@@ -55,7 +55,15 @@ func TestOneFlippedBitIsFoundAndCostsOneBatch(t *testing.T) {
 	if rest := whole[lost.EndOffset:]; !slices.Equal(b.lines(fmt.Sprint(lost.EndOffset), len(rest)), rest) {
 		t.Error("what is behind the damage has changed")
 	}
-	wants(t, b.fails("", "consume", "t", "--from", fmt.Sprint(lost.Offset)), fmt.Sprint(lost.EndOffset))
+	what := fmt.Sprintf("topic t partition 0: what the broker has stored from offset %d to %d is damaged; go on behind it ", lost.Offset, lost.EndOffset-1)
+	wants(t, b.fails("", "consume", "t", "--from", fmt.Sprint(lost.Offset)), what+fmt.Sprintf("with --partition 0 --from %d;", lost.EndOffset), "mqd verify --server "+b.addr)
+	b.must("", "group", "seek", "g", "--topic", "t", "--to", fmt.Sprint(lost.Offset), "--yes")
+	next := fmt.Sprintf("mqd group seek g --topic t --partition 0 --to %d --yes", lost.EndOffset)
+	wants(t, b.fails("", "consume", "t", "-g", "g"), what+"after: "+next+";")
+	b.must("", strings.Fields(next)[1:]...)
+	if got := b.must("", "consume", "t", "-g", "g", "--count", "1"); got == "" {
+		t.Error("nothing comes after the way on")
+	}
 	wants(t, b.metrics(), "mqd_scrub_damaged_total{shard=\"0\"} 1\n")
 	b.stop()
 	if n := strings.Count(b.log.String(), "DAMAGED: found by scrubbing"); n != 1 {

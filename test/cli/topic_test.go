@@ -114,6 +114,8 @@ func TestMistakesWithTopicsAreExplained(t *testing.T) {
 		"consume nope":                                               {`topic "nope" does not exist`},
 		"consume orders --partition 3":                               {`topic "orders" has no partition 3`},
 		"produce orders --partition 3":                               {`topic "orders" has no partition 3`},
+		"topic alter orders --partitions 0":                          {"--partitions is 0, expected 1 or more, and not fewer than the topic has"},
+		"topic create x --partitions -1":                             {"--partitions is -1, expected 0 or more"},
 		"consume orders --from 5":                                    {"offset 5 is not in partition 0", "0 to 0"},
 	} {
 		wants(t, b.fails("", strings.Fields(args)...), want...)
