@@ -152,3 +152,59 @@ func TestC10LagIsNoneWithoutACommit(t *testing.T) {
 	}
 	b.stop()
 }
+
+// What is assigned by hand is told, with the way back, which works as it is printed.
+func TestAssigningByHandTellsWhatChanges(t *testing.T) {
+	b := serve(t, t.TempDir())
+	b.must("", "topic", "create", "t", "--partitions", "3")
+	b.must("a\n", "produce", "t", "--partition", "0")
+	if got := b.must("", "consume", "t", "--group", "g"); got != "a\n" {
+		t.Fatalf("%q", got)
+	}
+	const back = "mqd group assign g --topic t --partition 1 --nobody"
+	assign := func(args ...string) string {
+		return b.must("", append([]string{"group", "assign"}, args...)...)
+	}
+	if got := assign("g", "--topic", "t", "--partition", "1", "--instance", "i"); got != "assigned t/1 to i\n"+
+		"the partitions of group g are assigned by hand from now on; nobody reads partitions 0,2 of topic t\n"+
+		"the group divides them by itself again after: "+back+"\n" {
+		t.Errorf("the first one: %q", got)
+	}
+	if got := b.fails("", "consume", "t", "--group", "g"); got != `mqd: the partitions of group "g" are assigned by hand, and this command has none; `+
+		"see them with: mqd group describe g; without members it divides them by itself again after: "+back {
+		t.Errorf("consume: %q", got)
+	}
+	if got := assign("g", "--topic", "t", "--partition", "0,2", "--instance", "i"); got != "assigned t/0 to i\nassigned t/2 to i\n" {
+		t.Errorf("more of them: %q", got)
+	}
+	if got := assign(strings.Fields(strings.Replace(back, "--partition 1", "--partition 0,1,2", 1))[3:]...); strings.Count(got, "to nobody\n") != 3 || strings.Count(got, "\n") != 3 {
+		t.Errorf("back: %q", got)
+	}
+	b.must("b\n", "produce", "t", "--partition", "0")
+	if got := b.must("", "consume", "t", "--group", "g"); got != "b\n" {
+		t.Errorf("after the way back: %q", got)
+	}
+	if got := assign("new", "--topic", "t", "--partition", "0,1,2", "--instance", "i"); got != "assigned t/0 to i\nassigned t/1 to i\nassigned t/2 to i\n"+
+		"group new did not exist, and was made\nthe partitions of group new are assigned by hand from now on\n"+
+		"the group divides them by itself again after: mqd group assign new --topic t --partition 0,1,2 --nobody\n" {
+		t.Errorf("a new group: %q", got)
+	}
+	b.stop()
+}
+
+func TestSeekTellsThatItMakesAGroup(t *testing.T) {
+	b := serve(t, t.TempDir())
+	b.must("", "topic", "create", "t")
+	for _, x := range []struct{ yes, want string }{
+		{"--yes=false", "group g does not exist, and would be made\n"},
+		{"--yes", "group g did not exist, and was made\n"},
+		{"--yes", ""},
+	} {
+		r := run(t, "", "group", "seek", "g", "--topic", "t", "--to", "end", x.yes, "-o", "json", "--server", b.addr)
+		if r.status != 0 || r.errs != x.want || !json.Valid([]byte(r.out)) {
+			t.Errorf("%s: status %d, %q, %q", x.yes, r.status, r.errs, r.out)
+		}
+	}
+	wants(t, b.must("", "group", "seek", "h", "--topic", "t", "--to", "end"), "group h does not exist, and would be made\n")
+	b.stop()
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/groups"
 	"github.com/mqd-broker/mqd/internal/messages"
 )
 
@@ -41,12 +42,19 @@ type Reader struct {
 func (r *Reader) Run(ctx context.Context, c *client.Client) error {
 	co, err := c.Consumer(client.Group(r.Group), client.Topics(r.Topic), client.From(r.From))
 	if err != nil {
-		return err
+		return r.explain(c, err)
 	}
-	err = r.read(ctx, co)
+	err = r.explain(c, r.read(ctx, co))
 	end, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()
 	return errors.Join(err, co.Close(end))
+}
+
+// explain puts what keeps the member out of the group into the words of an operator.
+func (r *Reader) explain(c *client.Client, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	defer cancel()
+	return groups.NotJoined(ctx, c.Admin(), r.Group, err)
 }
 
 func (r *Reader) read(ctx context.Context, co *client.Consumer) error {

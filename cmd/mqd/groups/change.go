@@ -62,14 +62,23 @@ exist is made.`,
 				return err
 			}
 			var moves []client.GroupMove
+			var was client.GroupDescription
 			err = v.with(cmd, args[0], func(ctx context.Context, a *client.Admin) (err error) {
-				if moves, err = a.PlanReset(ctx, args[0], topic, target, partitions...); err == nil && yes {
-					err = a.ResetOffsets(ctx, args[0], moves)
+				if moves, err = a.PlanReset(ctx, args[0], topic, target, partitions...); err != nil {
+					return err
 				}
-				return err
+				if was, err = lookUp(ctx, a, args[0]); err != nil || !yes {
+					return err
+				}
+				return a.ResetOffsets(ctx, args[0], moves)
 			})
 			if err != nil {
 				return err
+			}
+			if was.Name == "" {
+				if err := tellMade(cmd, args[0], chosen(), yes); err != nil {
+					return err
+				}
 			}
 			return showMoves(cmd.OutOrStdout(), chosen(), moves, yes)
 		},
@@ -77,11 +86,25 @@ exist is made.`,
 	cmd.Flags().StringVar(&topic, "topic", "", "`topic` whose offsets are moved")
 	cmd.Flags().StringVar(&to, "to", "", "`place`: start, end, OFFSET, @TIME, +N or -N")
 	cmd.Flags().Int32SliceVar(&partitions, "partition", nil, "`number` of a partition; may be repeated; none is all")
+	noDefault(cmd, "partition")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it; without, only tell what would be done")
 	// The flag exists: it has just been made.
 	_ = cmd.RegisterFlagCompletionFunc("topic", v.Topics)
 	chosen = v.form(cmd, formTable, formJSON, formLines)
 	return cmd
+}
+
+// tellMade tells that a group is made, or would be.
+func tellMade(cmd *cobra.Command, group, form string, done bool) error {
+	text, to := "group %s does not exist, and would be made\n", cmd.OutOrStdout()
+	if done {
+		text = "group %s did not exist, and was made\n"
+	}
+	if form != formTable {
+		to = cmd.ErrOrStderr() // programs read the rest
+	}
+	_, err := fmt.Fprintf(to, text, group)
+	return err
 }
 
 func showMoves(w io.Writer, form string, moves []client.GroupMove, done bool) error {
@@ -150,7 +173,11 @@ is connected or not, or take them away from whoever has them. An instance that r
 now stops first; what it has committed is where the next one goes on.
 
 Partitions of an instance that has died wait until it comes back or they are moved; see
-them with mqd group describe.`,
+them with mqd group describe.
+
+The first partition that is given makes a group without members one with manual assignment:
+partitions without an instance are read by nobody then. A group that does not exist is made.
+When nobody has any partition, the group divides them by itself again.`,
 		Example: `  mqd group assign risk --topic orders --partition 0 --partition 1 --instance risk-2
   mqd group assign risk --topic orders --partition 3 --nobody`,
 		Args:              cobra.ExactArgs(1),
@@ -167,8 +194,10 @@ them with mqd group describe.`,
 			if err := checkPartitions(partitions); err != nil {
 				return err
 			}
-			err := v.with(cmd, args[0], func(ctx context.Context, a *client.Admin) error {
-				return a.AssignPartitions(ctx, args[0], instance, topic, partitions...)
+			var note string
+			err := v.with(cmd, args[0], func(ctx context.Context, a *client.Admin) (err error) {
+				note, err = assign(ctx, a, args[0], instance, topic, partitions)
+				return err
 			})
 			if err != nil {
 				return err
@@ -182,11 +211,13 @@ them with mqd group describe.`,
 					return err
 				}
 			}
-			return nil
+			_, err = io.WriteString(cmd.OutOrStdout(), note)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&topic, "topic", "", "`topic` of the partitions")
 	cmd.Flags().Int32SliceVar(&partitions, "partition", nil, "`number` of a partition; may be repeated")
+	noDefault(cmd, "partition")
 	cmd.Flags().StringVar(&instance, "instance", "", "`name` of the instance that is to read them")
 	cmd.Flags().BoolVar(&nobody, "nobody", false, "take them away from whoever has them")
 	// The flag exists: it has just been made.

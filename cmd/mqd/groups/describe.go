@@ -33,8 +33,8 @@ type member struct {
 	RemainingSeconds float64  `json:"remaining_seconds"`
 	Generation       int32    `json:"generation"`
 	Topics           []string `json:"topics"`
-	Partitions       int      `json:"partitions"`
-	Leaving          int      `json:"leaving"`
+	Partitions       *int64   `json:"partitions"` // null for a Kafka client, which knows them alone
+	Leaving          *int64   `json:"leaving"`
 }
 
 type tableRow struct {
@@ -108,7 +108,7 @@ func reportOf(d *client.GroupDescription) *report {
 		r.Members = append(r.Members, member{
 			ID: idOf(m.ID), Instance: m.Instance, Client: m.Client, SessionSeconds: m.Session.Seconds(),
 			RemainingSeconds: m.Remaining.Seconds(), Generation: m.Generation, Topics: append([]string{}, m.Topics...),
-			Partitions: m.Grants, Leaving: m.Leaving,
+			Partitions: granted(d, m.Grants), Leaving: granted(d, m.Leaving),
 		})
 	}
 	for _, t := range d.Table {
@@ -130,6 +130,14 @@ func reportOf(d *client.GroupDescription) *report {
 		r.Partitions = append(r.Partitions, row)
 	}
 	return r
+}
+
+// granted is a number of partitions of a member, nil where the broker does not divide them.
+func granted(d *client.GroupDescription, n int) *int64 {
+	if d.Mode == wire.GroupKafka {
+		return nil
+	}
+	return known(int64(n))
 }
 
 // known is nil for a number that is not known.
@@ -157,8 +165,8 @@ func (r *report) write(w io.Writer) {
 		fmt.Fprint(w, "\nMEMBER\tINSTANCE\tCLIENT\tSESSION\tLEFT\tGENERATION\tPARTITIONS\tLEAVING\tTOPICS\n")
 	}
 	for _, m := range r.Members {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%v\t%d\t%d\t%d\t%s\n", short(m.ID), dash(m.Instance), dash(m.Client),
-			seconds(m.SessionSeconds), seconds(m.RemainingSeconds).Round(100*time.Millisecond), m.Generation, m.Partitions, m.Leaving, dash(strings.Join(m.Topics, ",")))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%v\t%d\t%s\t%s\t%s\n", short(m.ID), dash(m.Instance), dash(m.Client),
+			seconds(m.SessionSeconds), seconds(m.RemainingSeconds).Round(100*time.Millisecond), m.Generation, number(m.Partitions), number(m.Leaving), dash(strings.Join(m.Topics, ",")))
 	}
 	waits := map[[2]string]bool{}
 	if len(r.Table) > 0 {
