@@ -274,6 +274,63 @@ func TestStoredDamageIsReportedAndPassedOver(t *testing.T) {
 	}
 }
 
+// What was fetched before an error comes before it, however late it is polled. An error of a
+// place ahead came first: whoever ended there lost good records that lie before it.
+func TestErrorsComeWhereTheyBelong(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer wire.FetchResponse
+		want   error
+		rest   []string
+	}{
+		"damage":       {wire.FetchResponse{Code: wire.CodeCorrupt, LogStart: 0, Durable: 6, End: 6, NextOffset: 5}, ErrCorrupt, []string{"v5"}},
+		"out of range": {wire.FetchResponse{Code: wire.CodeOffsetOutOfRange, LogStart: 5, Durable: 6, End: 6, NextOffset: 5}, ErrOffsetOutOfRange, []string{"v5"}},
+		"deleted":      {wire.FetchResponse{Code: wire.CodeUnknownTopic, LogStart: -1, Durable: -1, End: -1, NextOffset: -1}, ErrUnknownTopic, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFakeBroker(t)
+			b.addTopic("alerts", 1)
+			for _, ends := range [][2]int{{0, 2}, {2, 3}, {3, 5}, {5, 6}} {
+				b.put("alerts", 0, CompressNone, numbered(ends[0], ends[1])...)
+			}
+			b.onRequest(func(c *fakeConn, h wire.Header, body []byte) fault {
+				if r, err := wire.DecodeFetchRequest(body); h.Op != wire.OpFetch || err != nil || r.Offset != 3 {
+					return pass
+				}
+				answer := test.answer
+				answer.Class, answer.NewestAppendTime = wire.ClassFlushed, -1
+				c.send(wire.AppendFetchResponse(nil, h.Correlation, &answer))
+				return swallow
+			})
+			co := openConsumer(t, dialFake(t, b), Topics("alerts"), WithFetchRecords(1), WithCatchUp(1, 1), WithReset(ResetStart))
+			is := func(what string, f func() bool) {
+				t.Helper()
+				eventually(t, what, func() bool {
+					co.mu.Lock()
+					defer co.mu.Unlock()
+					return f()
+				})
+			}
+			f := co.feeds[0]
+			is("two answers wait", func() bool { return len(f.answers) == 2 })
+			take(t, co, 2).Release()
+			is("the refusal is there", func() bool {
+				return len(co.errs) > 0 || slices.ContainsFunc(f.answers, func(a *answer) bool { return len(a.then) > 0 })
+			})
+			bt := take(t, co, 1)
+			if bt.First != 2 {
+				t.Fatalf("a batch from %d, expected one from 2", bt.First)
+			}
+			bt.Release()
+			if _, err := co.Poll(testContext(t)); !errors.Is(err, test.want) {
+				t.Fatalf("behind offset 2: %v, expected %v", err, test.want)
+			}
+			if got := collect(t, co, len(test.rest)); !slices.Equal(got, test.rest) {
+				t.Fatalf("%q, expected %q", got, test.rest)
+			}
+		})
+	}
+}
+
 func TestRetriableCodesAreReportedOnceAndTriedAgain(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("alerts", 1)

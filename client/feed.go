@@ -45,6 +45,7 @@ type answer struct {
 	rest    []byte // those in buf that are left
 	next    int64  // where the answer ends
 	durable int64
+	then    []error // what Poll is to hear behind it
 }
 
 // fetchMore sends the next fetch if the partition has room for its answer. It
@@ -140,6 +141,16 @@ func (f *feed) seek(offset int64, epoch int32) {
 	f.stopped, f.waiting = false, false
 }
 
+// tell reports an error of the place where the next fetch begins: behind what was fetched
+// before, which is still good.
+func (f *feed) tell(err error) {
+	if n := len(f.answers); n > 0 {
+		f.answers[n-1].then = append(f.answers[n-1].then, err)
+		return
+	}
+	f.co.report(err)
+}
+
 // retry fetches again after a pause.
 func (f *feed) retry() {
 	f.waiting = true
@@ -162,7 +173,7 @@ func (f *feed) retry() {
 // stop ends the partition until a seek and reports why.
 func (f *feed) stop(e *Error) {
 	f.stopped = true
-	f.co.report(stoppedError(e))
+	f.tell(stoppedError(e))
 }
 
 // strand stops a partition whose topic was deleted while another one of its name
@@ -226,7 +237,7 @@ func (f *feed) refused(r *wire.FetchResponse) {
 		e.Err = fmt.Errorf("the records before offset %d are lost", r.NextOffset)
 		f.offset = r.NextOffset
 		f.passed()
-		f.co.report(e)
+		f.tell(e)
 	case r.Code.Retriable():
 		if f.attempt == 0 {
 			f.co.report(e)
@@ -254,7 +265,7 @@ func (f *feed) outOfRange(e *Error) {
 		f.stop(e) // a broker that contradicts itself
 		return
 	}
-	f.co.report(e)
+	f.tell(e)
 	f.offset = to
 	f.passed()
 }

@@ -111,7 +111,7 @@ func (b *Batch) Release() {
 // results are nil if it had nothing for a reader. The consumer's lock is held,
 // and given up while the records are checked.
 func (f *feed) open() (*Batch, error) {
-	co, a, epoch := f.co, f.answers[0], f.epoch
+	co, a := f.co, f.answers[0]
 	b := &Batch{Topic: f.name, Partition: f.partition, HighWatermark: a.durable, buf: a.buf, co: co, part: f.part}
 	b.run.From = f.position
 	f.opening = true
@@ -122,7 +122,7 @@ func (f *feed) open() (*Batch, error) {
 
 	co.mu.Lock()
 	f.opening = false
-	if f.epoch != epoch {
+	if len(f.answers) == 0 || f.answers[0] != a {
 		// A seek came between, and left this answer to us.
 		a.buf.Release()
 		b.buf = nil
@@ -180,6 +180,7 @@ func (f *feed) after(a *answer, b *Batch, err error) *link.Link {
 		// Fetch the same again, later: the bytes may have changed on the way.
 		f.drop()
 		f.offset = f.position
+		f.stopped = false // what stopped it lies behind, and does so again
 		f.retry()
 		return nil
 	}
@@ -188,6 +189,9 @@ func (f *feed) after(a *answer, b *Batch, err error) *link.Link {
 		a.buf.Release()
 		co.pull.Taken(&f.pull, a.size)
 		f.answers = append(f.answers[:0], f.answers[1:]...)
+		for _, err := range a.then {
+			co.report(err)
+		}
 	}
 	f.passed() // answers without records may have come meanwhile
 	f.list()
