@@ -157,7 +157,8 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	})
 	s.cleaner = compaction.New(l, (*compacting)(s), compaction.Options{
 		Rate: opts.CompactionRate, KeyBytes: opts.CompactionKeys, Pause: opts.CompactionPause,
-		Failed: func(dir string, err error) { s.opts.Events.CompactionFailed(dir, err) },
+		Failed:       func(dir string, err error) { s.opts.Events.CompactionFailed(dir, err) },
+		DeviceFailed: s.deviceFailed,
 	})
 	return s, nil
 }

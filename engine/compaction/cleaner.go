@@ -26,6 +26,7 @@ package compaction
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -116,6 +117,9 @@ type Options struct {
 	Pause time.Duration
 	// Failed is told when a partition could not be compacted; it is tried again later.
 	Failed func(dir string, err error)
+	// DeviceFailed is set by the helper whose flush fails, so that nothing is acknowledged
+	// before the loop hears of it. Nil: nobody looks at it.
+	DeviceFailed *atomic.Bool
 }
 
 // Stats are a cleaner's counters, written by the loop alone.
@@ -344,7 +348,7 @@ func (c *Cleaner) nextSegment() {
 		}
 		if c.src.Stands(&s.Log) {
 			c.rules.keepTombstones = c.rules.keepTombstones || c.blind > 0 && s.Log.ID.Base+1 >= c.blind
-			c.write = rewriting{rules: c.rules, seg: s}
+			c.write = rewriting{rules: c.rules, seg: s, failed: c.opts.DeviceFailed}
 			c.next++
 			c.rest(0)
 			return
