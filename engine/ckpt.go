@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/layout"
@@ -177,7 +179,7 @@ func (c *checkpointer) write(data []byte) {
 	c.file = aio.FileOp{
 		Kind: aio.FileWriteAtomic, Owner: c, Data: data,
 		Path:   layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq+1),
-		Unless: c.s.deviceFailed,
+		Unless: c.s.deviceFailed, Failed: c.s.deviceFailed,
 	}
 	c.s.drv.SubmitFile(&c.file)
 }
@@ -267,9 +269,10 @@ func (c *checkpointer) notWritten(err error) {
 	s := c.s
 	c.stage = checkpointIdle
 	if !layout.MayPass(err) {
-		if !s.deviceFailed.Swap(true) {
+		if !errors.Is(err, aio.ErrCanceled) { // else another flush has failed
 			s.stats.FlushErrors++
 		}
+		s.deviceFailed.Store(true)
 		s.fail(err)
 	} else if aio.IsNoSpace(err) {
 		s.opts.Ballast.Release()

@@ -207,7 +207,7 @@ func (h *helper) onHandle(fs *fsys, op *aio.FileOp) error {
 	case aio.FileTruncate:
 		return f.on(fs).Truncate(op.Len)
 	case aio.FileSync:
-		return f.on(fs).Sync()
+		return op.Flushed(f.on(fs).Sync())
 	}
 	return &aio.Error{Op: "submit", What: "file operation", Off: -1, Err: syscall.EINVAL}
 }
