@@ -3,8 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"flag"
-	"hash/fnv"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/internal/seed"
 	"github.com/mqd-broker/mqd/node"
 )
 
@@ -39,30 +38,14 @@ type rig struct {
 	front   *Server
 }
 
-var (
-	anySeed = flag.Bool("admin.any", false, "machines draw their seed from the clock, to hunt; without it they have the same ones each time")
-	oneSeed = flag.Uint64("admin.rig", 0, "the seed of machines, as a failed test has told it")
-)
-
-// seedOf draws a seed from the name of a test, so that what has passed passes again.
-func seedOf(t *testing.T) uint64 {
-	switch {
-	case *oneSeed != 0:
-		return *oneSeed
-	case *anySeed:
-		return uint64(time.Now().UnixNano())
-	}
-	h := fnv.New64a()
-	h.Write([]byte(t.Name()))
-	return h.Sum64()
-}
+var seeds = seed.New("admin")
 
 // newRig makes a front for a service that has not been started.
 func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
-	seed := seedOf(t)
-	t.Logf("seed %d (-admin.rig)", seed)
-	r := &rig{t: t, w: sim.New(sim.Options{Seed: seed, Mode: sim.RealTime}), service: node.NewService()}
+	n, _ := seeds.Of(t)
+	t.Logf("seed %d (-admin.rig)", n)
+	r := &rig{t: t, w: sim.New(sim.Options{Seed: n, Mode: sim.RealTime}), service: node.NewService()}
 	o := Options{Listen: "127.0.0.1:0", Version: `v1.2.3 "test"`, Service: r.service, Log: slog.New(slog.DiscardHandler), patience: patience}
 	for _, f := range change {
 		f(&o)

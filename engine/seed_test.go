@@ -1,37 +1,29 @@
 package engine
 
 import (
-	"flag"
-	"hash/fnv"
 	"testing"
-	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio/sim"
+	"github.com/mqd-broker/mqd/internal/seed"
 )
 
 var (
-	anySeed = flag.Bool("engine.any", false, "rigs that are given no seed draw one from the clock, to hunt; without it they repeat")
-	oneSeed = flag.Uint64("engine.rig", 0, "the seed of rigs that are given none, as a failed test has told it")
-
-	rigs = map[string]uint64{} // how many seeds each test has drawn
+	seeds = seed.New("engine")
+	rigs  = map[string]uint64{} // how many seeds each test has drawn
 )
 
-// seedOf draws a seed from the name of a test, so that what has passed passes again.
+// seedOf is a seed for the next rig of a test.
 func seedOf(t *testing.T) uint64 {
-	switch {
-	case *oneSeed != 0:
-		return *oneSeed
-	case *anySeed:
-		return uint64(time.Now().UnixNano())
+	first, named := seeds.Of(t)
+	if !named {
+		return first
 	}
-	h := fnv.New64a()
-	h.Write([]byte(t.Name()))
 	n := rigs[t.Name()]
 	if n == 0 {
 		t.Cleanup(func() { delete(rigs, t.Name()) })
 	}
 	rigs[t.Name()]++
-	return h.Sum64() + n
+	return first + n
 }
 
 // Nothing in a rig depends on anything but its seed: not on time, on the order of maps, or

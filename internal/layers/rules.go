@@ -155,6 +155,7 @@ var Table = []Package{
 	{Path: "internal/docs", Rank: 7, Traits: TestSupport},
 	{Path: "internal/tidy", Rank: 6, Traits: TestSupport},
 	{Path: "internal/layers", Rank: 5, Traits: TestSupport},
+	{Path: "internal/seed", Rank: 0, Traits: TestSupport},
 	{Path: "internal/fields", Rank: 0},
 	{Path: "internal/quantity", Rank: 0},
 	{Path: "internal/invariant", Rank: 0},
