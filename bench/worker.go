@@ -106,13 +106,15 @@ func (w *worker) driverOptions() aio.Options {
 func (w *worker) main(drv aio.Driver) error {
 	w.loop = newLoop(drv, w.run.platform, w.run.load.Client)
 	err := w.connect()
+	if err != nil {
+		w.run.fail() // before launch returns: it is where Join looks whether all are connected
+	}
 	w.run.ready.Done()
 	if err == nil {
 		<-w.run.begin
-		err = w.measure()
-	}
-	if err != nil {
-		w.run.fail()
+		if err = w.measure(); err != nil {
+			w.run.fail()
+		}
 	}
 	return errors.Join(err, w.close())
 }
