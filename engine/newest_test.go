@@ -79,3 +79,39 @@ func TestTheNewestRecordIsFound(t *testing.T) {
 		}
 	}
 }
+
+// Segments that go while the newest record is looked for are not looked for: the answer is
+// that of the log as it began before or as it begins behind that.
+func TestTheNewestRecordIsFoundWhileTheLogIsCutOff(t *testing.T) {
+	for turns := range 120 {
+		r := newRig(t, rigOptions{segment: 16 << 10, shards: 1, seed: 1})
+		id := r.topic(1, ClassFlushed)
+		for i := range int64(80) {
+			at := 1000 + i%7
+			if i == 1 {
+				at = 5000 // so that indexes are not enough when it has gone
+			}
+			r.mustTry(r.part(id, 0), timedBatch(t, batch.CodecNone, 1000, at))
+		}
+		r.trim(r.part(id, 0), 3)
+		r.w.Kill()
+		r.start()
+		p := r.part(id, 0)
+		var f found
+		l := &TimeLookup{Part: p, Newest: true, Owner: &f}
+		p.store.LookUpTime(l)
+		for range turns {
+			r.turn()
+		}
+		before := f.done
+		p.store.Trim(p, p.bases[len(p.bases)-1].base+1, nil)
+		r.until("lookup", func() bool { return f.done })
+		if l.Err != nil || l.Timestamp != 1006 || l.Offset != 6 && (before || (l.Offset+1)%7 != 0) {
+			t.Fatalf("cut off behind %d turns: offset %d at %d, %v", turns, l.Offset, l.Timestamp, l.Err)
+		}
+		if r.w.Kill(); before {
+			return
+		}
+	}
+	t.Fatal("the log was cut off in no look-up's end")
+}

@@ -25,7 +25,8 @@ type TimeLookup struct {
 	s     *Store
 	seg   *segfile
 	stage newestStage
-	exact bool // indexes were not enough
+	exact bool  // indexes were not enough
+	start int64 // of the log when the records began to be looked at
 	read  Read
 	find  timesearch.Job
 	job   aio.JobOp
@@ -79,8 +80,8 @@ func (t *TimeLookup) step() {
 // none ends a look-up for which there is no record. The largest timestamp may be that of one
 // that has been removed or that may not be read yet: then those are looked at that may.
 func (t *TimeLookup) none() {
-	if t.Newest && !t.exact {
-		t.exact, t.stage, t.Time, t.seg = true, newestByRecords, segment.NoTime, t.Part.first
+	if start := t.Part.LogStart(); t.Newest && (!t.exact || start > t.start) {
+		t.exact, t.start, t.stage, t.Time, t.seg = true, start, newestByRecords, segment.NoTime, t.Part.first
 		t.step()
 		return
 	}
@@ -182,12 +183,14 @@ func (t *TimeLookup) newestIn(seg *segfile) bool {
 	return true
 }
 
-// newestRead takes records into account, and goes on behind them.
+// newestRead takes records into account, and goes on behind them, or at the log start: the
+// segment that was read may have been removed meanwhile, and those behind it.
 func (t *TimeLookup) newestRead(next int64) {
 	if t.find.Found {
 		t.Time = max(t.Time, t.find.Timestamp)
 	}
-	if n := t.seg.next; n != nil && next >= n.base {
+	next = max(next, t.Part.LogStart())
+	if n := t.Part.segmentOf(next); n != t.seg {
 		t.seg = n
 		t.step()
 		return
