@@ -31,7 +31,11 @@ type Port interface {
 
 // nap is how long before a message is due the generator stops to sleep and begins to
 // yield: timers come late.
-const nap = 500 * time.Microsecond
+const nap = 200 * time.Microsecond
+
+// roomWait is how long a closed loop that has everything in flight sleeps when no answer
+// comes, before it looks at the time.
+const roomWait = 10 * time.Millisecond
 
 // portMessage is a message in flight.
 type portMessage struct {
@@ -55,6 +59,7 @@ type portRun struct {
 	keys        *draw.Keys
 	noise       *noise
 	nextTo      int32
+	room        chan struct{} // has a token when an answer has come
 
 	mu       sync.Mutex
 	slots    []portMessage
@@ -75,7 +80,6 @@ func RunPort(ctx context.Context, port Port, load Load) (*Result, error) {
 			ErrConfig, load.Connections, load.Threads, load.Durability)
 	}
 	load = load.withDefaults()
-	load.Depth = max(load.Depth, load.BatchMessages)
 	if err := load.validate(); err != nil {
 		return nil, err
 	}
@@ -96,14 +100,23 @@ func RunPort(ctx context.Context, port Port, load Load) (*Result, error) {
 	return p.result(), nil
 }
 
+// inFlight is how many messages may wait for their answers: the frames of a closed loop, and
+// as many messages as an open one may have frames, which is a limit that is not kept up.
+func (c Load) inFlight() int {
+	if c.Open() {
+		return max(c.Depth, c.BatchMessages)
+	}
+	return c.Depth * c.BatchMessages
+}
+
 func newPortRun(port Port, load Load) (*portRun, error) {
 	sizes, err := load.sizes(0)
 	if err != nil {
 		return nil, err
 	}
 	p := &portRun{
-		port: port, load: load, id: newID(), sizes: sizes, keys: draw.NewKeys(load.Keys, load.KeySkew, load.Seed), noise: newNoise(load.Seed, load.Plain),
-		slots: make([]portMessage, load.Depth), lanes: make([]ledger.Lane, load.Partitions), trackers: make([]ledger.Tracker, load.Partitions),
+		port: port, load: load, id: newID(), room: make(chan struct{}, 1), sizes: sizes, keys: draw.NewKeys(load.Keys, load.KeySkew, load.Seed), noise: newNoise(load.Seed, load.Plain),
+		slots: make([]portMessage, load.inFlight()), lanes: make([]ledger.Lane, load.Partitions), trackers: make([]ledger.Tracker, load.Partitions),
 	}
 	for i := range p.slots {
 		p.slots[i].key, p.slots[i].value = make([]byte, draw.KeySize), make([]byte, sizes.Max())
@@ -173,8 +186,11 @@ func (p *portRun) produce(ctx context.Context) error {
 			} else {
 				runtime.Gosched()
 			}
-		case !p.send(intended, now):
-			runtime.Gosched()
+		case p.send(intended, now):
+		case p.due != nil:
+			runtime.Gosched() // to note in time what becomes due
+		default:
+			p.await(ctx)
 		}
 	}
 	for end := time.Now().Add(answerWait); ctx.Err() == nil && time.Now().Before(end); time.Sleep(nap) {
@@ -195,6 +211,17 @@ func (p *portRun) produce(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// await sleeps until an answer has come: the CPU is the client's and the broker's.
+func (p *portRun) await(ctx context.Context) {
+	late := time.NewTimer(roomWait)
+	defer late.Stop()
+	select {
+	case <-p.room:
+	case <-ctx.Done():
+	case <-late.C:
+	}
 }
 
 // send hands a group over, and reports whether there was room for it.
@@ -261,6 +288,10 @@ func (p *portRun) answered(n int, offset int64, err error) {
 	}
 	m.busy = false
 	p.free = append(p.free, n)
+	select {
+	case p.room <- struct{}{}:
+	default:
+	}
 	ln := &p.lanes[m.lane]
 	if err != nil {
 		ln.Refuse(ledger.Span{First: m.seq, End: m.seq + 1})

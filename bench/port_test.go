@@ -125,6 +125,29 @@ func runPort(t *testing.T, p *fakePort, load Load) *Result {
 	return res
 }
 
+// A frame of a closed loop is a group of messages, here as with the own driver: who compares
+// the two has as much in flight with each.
+func TestAClosedLoopHasFramesInFlightAndNotMessages(t *testing.T) {
+	for _, c := range []struct {
+		load Load
+		want int
+	}{
+		{Load{Depth: 8, BatchMessages: 20}, 160},
+		{Load{BatchMessages: 20}, 20},
+		{Load{Depth: 8}, 8},
+		{Load{Rate: 1000, BatchMessages: 20}, 4096},
+		{Load{Rate: 1000, Depth: 8, BatchMessages: 20}, 20},
+	} {
+		p, err := newPortRun(newFakePort(honest), c.load.withDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.slots) != c.want {
+			t.Errorf("%d messages of %+v in flight, expected %d", len(p.slots), c.load, c.want)
+		}
+	}
+}
+
 func TestAnHonestPortPassesUnderEveryLoad(t *testing.T) {
 	for name, load := range map[string]Load{
 		"closed":  {Depth: 4},
