@@ -28,6 +28,7 @@ FUZZTIME ?= 30s
 ROUNDS   ?= 2000x
 BENCH    ?=
 APT      ?=
+COMPARE  ?=
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -40,14 +41,14 @@ NESTED = find test -name go.mod -exec dirname {} \; 2>/dev/null | sort
 UNIT = go list ./... | grep -v '/mqd/test/'
 RIGS = go list ./... | grep '/mqd/test/'
 
-.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut interop bench budgets scrape clean
+.PHONY: help build demo demo-file test race check fuzz fuzz-smoke sim images crash powercut interop compare-kafka bench budgets scrape clean
 .DEFAULT_GOAL := help
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...]'
 	@echo
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS='|' read -r name text; do printf '  %-11s %s\n' "$$name" "$$text"; done
+		while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
 build: ## build bin/mqd, a static binary
 	go build -trimpath -ldflags '$(LINKFLAG) -s -w -X main.version=$(VERSION)' -o bin/mqd ./cmd/mqd
@@ -123,6 +124,13 @@ powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGE
 interop: ## install Kafka's clients (APT=--apt, as root: the system's too), and test each with a real broker
 	./test/interop/install.sh $(APT)
 	cd test/interop && go test -count=1 -timeout 40m -v . -interop.long
+
+# Java and Maven are needed here and nowhere else.
+compare-kafka: build ## run one file of cases against mqd's two doors and Apache Kafka, in turn (Java, Maven); COMPARE= for flags
+	@for program in java mvn; do command -v $$program >/dev/null || { echo "compare-kafka needs Java and Maven: $$program is not installed" >&2; exit 1; }; done
+	./test/interop/install.sh --broker
+	cd test/kafkabench && go build -o ../../bin/kafkabench .
+	bin/kafkabench compare -mqd bin/mqd $(COMPARE)
 
 bench: build ## measure this machine's floors and the broker against them; BENCH= for flags
 	bin/mqd bench all $(BENCH)

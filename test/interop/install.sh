@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Kafka clients of clients.txt that are not written in Go, for the tests of
-# this directory. Usage: install.sh [--apt]
+# this directory. Usage: install.sh [--apt | --broker]
 #
-# With --apt, and as root, it installs those of the operating system too. Everything else
+# With --apt, and as root, it installs those of the operating system too; with --broker
+# nothing but Apache Kafka's broker, for make compare-kafka. Everything else
 # goes into one directory, which MQD_INTEROP_DIR names (default: mqd-interop in the
 # user's cache). Parts are installed side by side; each has a limit of time, may fail by
 # itself, and is left alone where it is there already. Tests of a client that is missing
@@ -11,15 +12,16 @@ set -u
 cd "$(dirname "$0")" || exit 1
 
 case "${1:-}" in
-'' | --apt) ;;
+'' | --apt | --broker) ;;
 *)
-	echo "usage: install.sh [--apt]" >&2
+	echo "usage: install.sh [--apt | --broker]" >&2
 	exit 1
 	;;
 esac
 
 dir=${MQD_INTEROP_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/mqd-interop}
 limit=200 # seconds, of each part
+broker=3.9.1 # Apache Kafka's; it is the stamp of its part
 mkdir -p "$dir" || exit 0
 
 # Another run may be at it. What it has installed is there when it is through.
@@ -93,7 +95,7 @@ node() {
 	npm install --fetch-retries=1 --prefix "$dir/node" --no-audit --no-fund --no-progress --loglevel=error "node-linux-$kind@$1" "${@:2}"
 }
 
-# jars NAME VERSION: Kafka's own client with what it needs.
+# jars NAME ARTIFACT VERSION: a part of Apache Kafka with what it needs.
 jars() {
 	need java mvn || return
 	cat >"$dir/$1/pom.xml" <<-POM
@@ -101,7 +103,7 @@ jars() {
 		  <modelVersion>4.0.0</modelVersion>
 		  <groupId>interop</groupId><artifactId>$1</artifactId><version>1</version>
 		  <dependencies>
-		    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>$2</version></dependency>
+		    <dependency><groupId>org.apache.kafka</groupId><artifactId>$2</artifactId><version>$3</version></dependency>
 		  </dependencies>
 		</project>
 	POM
@@ -132,6 +134,10 @@ system() {
 }
 
 export dir
+if [ "${1:-}" = --broker ]; then
+	part apache-kafka "$broker" jars apache-kafka kafka_2.13 "$broker"
+	exit
+fi
 python=$(python3 -c 'import sys; print(sys.executable, sys.version.split()[0])' 2>/dev/null)
 java3=$(version java-3) java4=$(version java-4)
 node_pins="24.22.3 kafkajs@$(version kafkajs) kafkajs-snappy@1.1.0 @platformatic/kafka@$(version platformatic-kafka) lz4-napi@2.10.0"
@@ -146,7 +152,7 @@ part node "$node_pins" node $node_pins &
 # One after the other, because they write to one local repository.
 (
 	limit=110
-	part java-3 "$java3" jars java-3 "$java3"
-	part java-4 "$java4" jars java-4 "$java4"
+	part java-3 "$java3" jars java-3 kafka-clients "$java3"
+	part java-4 "$java4" jars java-4 kafka-clients "$java4"
 ) &
 wait

@@ -3,6 +3,9 @@
 //
 //	kafkabench -brokers 127.0.0.1:9092 -spec cases.yaml -out ./result
 //
+// kafkabench compare starts mqd and Apache Kafka, and runs one file of cases against mqd's
+// two protocols and Apache Kafka, in turn; make compare-kafka calls it.
+//
 // Its figures are those of broker and client together, the client being franz-go. It is a
 // module of its own so that franz-go stays out of mqd's.
 package main
@@ -17,6 +20,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
@@ -28,8 +32,12 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	verb, args := run, os.Args[1:]
+	if len(args) > 0 && args[0] == "compare" {
+		verb, args = compare, args[1:]
+	}
+	err := verb(ctx, args, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kafkabench:", err)
@@ -71,8 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		Host: machine.ReadHost("/", ".", machine.NoCPU, revision()), Placement: machine.Placement{Server: machine.NoCPU},
 	}
 	measure := func(ctx context.Context, load bench.Load) (*bench.Result, error) {
-		p := &port{brokers: strings.Split(*brokers, ","), acks: level, codec: codec(load.Codec), depth: max(bench.MaxDepth, load.Depth)}
-		return bench.RunPort(ctx, p, load)
+		return bench.RunPort(ctx, newPort(strings.Split(*brokers, ","), level, load, nil), load)
 	}
 	if d.Cases, err = bench.Interleave(ctx, measure, loads, *repeat); err != nil {
 		return err

@@ -4,28 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/mqd-broker/mqd/bench"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
+
+// look is how often a client looks for what a broker has not made yet.
+const look = 20 * time.Millisecond
 
 // port is a bench.Port over franz-go: one client that produces, another that reads.
 type port struct {
 	brokers []string
 	acks    kgo.Acks
 	codec   kgo.CompressionCodec
-	depth   int
+	room    int               // messages that may wait for their answers
+	configs map[string]string // of the topic
 
-	topic   string
-	produce *kgo.Client
+	topic      string
+	partitions int32
+	produce    *kgo.Client
+}
+
+// newPort makes a port for a load, whose topic gets configurations.
+func newPort(brokers []string, acks kgo.Acks, load bench.Load, configs map[string]string) *port {
+	return &port{
+		brokers: brokers, acks: acks, codec: codec(load.Codec), configs: configs,
+		room: bench.MaxDepth + max(1, load.Depth)*max(1, load.BatchMessages),
+	}
 }
 
 // Open implements bench.Port.
 func (p *port) Open(ctx context.Context, topic string, partitions int) error {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(p.brokers...), kgo.RequiredAcks(p.acks), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(0), kgo.ProducerBatchCompression(p.codec), kgo.MaxBufferedRecords(p.depth + 1),
+		kgo.ProducerLinger(0), kgo.MetadataMinAge(look), kgo.ProducerBatchCompression(p.codec), kgo.MaxBufferedRecords(p.room),
 	}
 	if p.acks != kgo.AllISRAcks() {
 		options = append(options, kgo.DisableIdempotentWrite())
@@ -34,10 +49,13 @@ func (p *port) Open(ctx context.Context, topic string, partitions int) error {
 	if err != nil {
 		return err
 	}
-	p.topic, p.produce = topic, c
+	p.topic, p.partitions, p.produce = topic, int32(partitions), c
 	req := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, int32(partitions), -1
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, p.partitions, -1
+	for name, value := range p.configs {
+		t.Configs = append(t.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
+	}
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, c)
 	if err != nil {
@@ -46,6 +64,51 @@ func (p *port) Open(ctx context.Context, topic string, partitions int) error {
 	for _, t := range resp.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
 			return fmt.Errorf("create topic %s: %w", t.Topic, err)
+		}
+	}
+	return p.await(ctx)
+}
+
+// await waits until all partitions of the topic have leaders and answer. Some brokers
+// create it after they have said so, and a client that looks too early comes back after
+// seconds.
+func (p *port) await(ctx context.Context) error {
+	look := time.NewTicker(look)
+	defer look.Stop()
+	for {
+		err := p.leaders(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-look.C:
+		}
+	}
+}
+
+// leaders asks the leaders of all partitions for their first offset.
+func (p *port) leaders(ctx context.Context) error {
+	req := kmsg.NewPtrListOffsetsRequest()
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = p.topic
+	for n := range p.partitions {
+		of := kmsg.NewListOffsetsRequestTopicPartition()
+		of.Partition, of.Timestamp = n, -2
+		t.Partitions = append(t.Partitions, of)
+	}
+	req.Topics = append(req.Topics, t)
+	for _, shard := range p.produce.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return shard.Err
+		}
+		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, of := range t.Partitions {
+				if err := kerr.ErrorForCode(of.ErrorCode); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
@@ -59,7 +122,7 @@ func (p *port) Send(partition int32, key, value []byte, done func(offset int64, 
 
 // Read implements bench.Port.
 func (p *port) Read(ctx context.Context, each func(partition int32, offset int64, value []byte)) error {
-	c, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...), kgo.ConsumeTopics(p.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	c, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...), kgo.MetadataMinAge(look), kgo.ConsumeTopics(p.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return err
 	}
