@@ -45,7 +45,7 @@ func (d *Driver) complete(c giouring.CompletionQueueEvent) int {
 		if c.Flags&giouring.CQEFBuffer != 0 {
 			id := uint16(c.Flags >> giouring.CQEBufferShift)
 			op.Data = d.recv.taken(id, n)
-			op.BufID = aio.BufID(id)
+			op.BufID, op.At = aio.BufID(id), d.reaped
 			if n == 0 {
 				d.recv.release(op.BufID)
 				op.Data = nil

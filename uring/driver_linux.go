@@ -92,7 +92,8 @@ type Driver struct {
 	finished fifo.Queue[openfiles.Task]
 
 	batch    [reapPiece]giouring.CompletionQueueEvent
-	inFlight int // operations of all kinds
+	reaped   int64 // when the completions of the batch were taken
+	inFlight int   // operations of all kinds
 
 	wakeArmed bool
 	polling   bool

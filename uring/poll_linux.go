@@ -142,6 +142,7 @@ func (d *Driver) deliverCompletions(n int, pressure bool, wait time.Duration) (i
 			if k == 0 {
 				break
 			}
+			d.reaped = d.clock.Now()
 			for _, c := range d.batch[:k] {
 				n += d.complete(c)
 			}

@@ -97,6 +97,9 @@ type Op struct {
 	NewSock Sock   // KindAccept
 	Data    []byte // KindRecv: the bytes; the buffer goes home by ReleaseBuf(BufID)
 	BufID   BufID  // KindRecv, when len(Data) > 0
+	// At is when the driver took the completion from the kernel, by its clock: KindRecv,
+	// when len(Data) > 0.
+	At int64
 
 	// Drv is the driver's own state of the operation.
 	Drv OpState
@@ -124,7 +127,7 @@ func (op *Op) Begin() {
 		invariant.Violated("aio: an operation without an owner was submitted")
 	}
 	op.N, op.Err, op.More = 0, nil, false
-	op.NewSock, op.Data, op.BufID = NoSock, nil, 0
+	op.NewSock, op.Data, op.BufID, op.At = NoSock, nil, 0, 0
 	op.Drv.InFlight, op.Drv.Done, op.Drv.Retries = true, 0, 0
 }
 

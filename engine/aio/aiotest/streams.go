@@ -21,11 +21,12 @@ type receiver struct {
 	dry   int         // how often the pool was empty
 	ended bool
 	err   error
+	at    int64 // when the newest bytes came, or the receive was armed
 }
 
 // receive arms a receive on s.
 func (r *rig) receive(d aio.Driver, s aio.Sock) *receiver {
-	in := &receiver{r: r, d: d}
+	in := &receiver{r: r, d: d, at: d.Clock().Now()}
 	in.op = aio.Op{Kind: aio.KindRecv, Sock: s, Owner: in}
 	d.Submit(&in.op)
 	return in
@@ -50,6 +51,10 @@ func (in *receiver) Complete(op *aio.Op) {
 		if op.N != len(op.Data) {
 			in.r.Errorf("N is %d for %d bytes", op.N, len(op.Data))
 		}
+		if now := in.d.Clock().Now(); op.At < in.at || op.At > now {
+			in.r.Errorf("bytes came at %d, expected %d to %d", op.At, in.at, now)
+		}
+		in.at = op.At
 		in.data = append(in.data, op.Data...)
 		if in.hold {
 			in.keep = append(in.keep, op.BufID)

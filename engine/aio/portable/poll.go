@@ -169,6 +169,7 @@ func (d *Driver) step(fd int, op *aio.Op) int {
 	}
 	op.N, op.Err, op.More = n, nil, true
 	op.BufID, op.Data = d.recv.take(n)
+	op.At = d.Clock().Now()
 	d.end(op)
 	return 1
 }

@@ -325,7 +325,7 @@ func (d *Driver) deliver() int {
 		case c.op != nil:
 			op := c.op
 			op.N, op.Err, op.More = c.res.n, c.res.err, c.res.more
-			op.Data, op.BufID = c.res.data, c.res.buf
+			op.Data, op.BufID, op.At = c.res.data, c.res.buf, d.w.Now()
 			if op.Kind == aio.KindAccept {
 				op.NewSock = c.res.sock
 			}
