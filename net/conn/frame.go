@@ -5,7 +5,8 @@ import "github.com/mqd-broker/mqd/internal/invariant"
 // inbuf is a receive buffer with bytes that somebody needs: the connection that
 // has not read them, or frames inside it. It goes home with the last reference.
 type inbuf struct {
-	id   int // aio.BufID, or noBuf
+	id   int   // aio.BufID, or noBuf
+	at   int64 // when the bytes came, by the loop's clock
 	data []byte
 	pos  int // first unread byte
 	refs int
@@ -24,6 +25,7 @@ const noBuf = -1
 // are for the loop of the server that made it.
 type Frame struct {
 	bytes []byte
+	at    int64
 	conn  *Conn
 	buf   *inbuf // where bytes lie, or
 	slab  *slab
@@ -37,6 +39,10 @@ func (f *Frame) Bytes() []byte { return f.bytes }
 
 // Conn is the connection on which the frame came.
 func (f *Frame) Conn() *Conn { return f.conn }
+
+// Arrived is when the bytes came that completed the frame, by the clock of the loop that
+// received them.
+func (f *Frame) Arrived() int64 { return f.at }
 
 // Retain adds a reference.
 func (f *Frame) Retain() { f.refs++ }
@@ -66,7 +72,7 @@ func (f *Frame) Release() {
 }
 
 // newFrame takes a Frame from the pool, with one reference.
-func (c *Conn) newFrame(bytes []byte) *Frame {
+func (c *Conn) newFrame(bytes []byte, at int64) *Frame {
 	s := c.srv
 	f := s.frames
 	if f == nil {
@@ -74,14 +80,14 @@ func (c *Conn) newFrame(bytes []byte) *Frame {
 	} else {
 		s.frames, f.next = f.next, nil
 	}
-	f.bytes, f.conn, f.refs = bytes, c, 1
+	f.bytes, f.at, f.conn, f.refs = bytes, at, c, 1
 	c.frames++
 	s.lent.Frames++
 	return f
 }
 
-// newInbuf takes over a receive buffer, with one reference.
-func (c *Conn) newInbuf(id int, data []byte) *inbuf {
+// newInbuf takes over a receive buffer whose bytes came at a time, with one reference.
+func (c *Conn) newInbuf(id int, data []byte, at int64) *inbuf {
 	s := c.srv
 	b := s.inbufs
 	if b == nil {
@@ -89,7 +95,7 @@ func (c *Conn) newInbuf(id int, data []byte) *inbuf {
 	} else {
 		s.inbufs, b.next = b.next, nil
 	}
-	b.id, b.data, b.pos, b.refs, b.conn = id, data, 0, 1, c
+	b.id, b.data, b.at, b.pos, b.refs, b.conn = id, data, at, 0, 1, c
 	if id == noBuf {
 		s.lent.Unread += len(data)
 		return b

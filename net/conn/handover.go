@@ -12,6 +12,9 @@ type State struct {
 	// Unread are bytes that have arrived and not been read, in memory of
 	// their own.
 	Unread []byte
+	// pieces are Unread, as it came.
+	pieces []arrival
+
 	// Tenant and Principal say for whom the peer acts.
 	Tenant, Principal string
 	// App is the protocol's, see [Conn.Move].
@@ -74,12 +77,26 @@ func (c *Conn) export() *State {
 	st.Tenant, st.Principal = c.Tenant, c.Principal
 	st.limit, st.established, st.eof, st.bucket = c.limit, c.established, c.eof, c.bucket
 	if n > 0 {
-		st.Unread = append(make([]byte, 0, n), begun...)
+		st.Unread = make([]byte, 0, n)
 	}
+	st.add(begun, c.asm.at)
 	for b := c.unread.head; b != nil; b = b.next {
-		st.Unread = append(st.Unread, b.data[b.pos:]...)
+		st.add(b.data[b.pos:], b.at)
 	}
 	return st
+}
+
+// arrival is a number of bytes that came at a time.
+type arrival struct {
+	n  int
+	at int64
+}
+
+func (st *State) add(bytes []byte, at int64) {
+	if len(bytes) > 0 {
+		st.Unread = append(st.Unread, bytes...)
+		st.pieces = append(st.pieces, arrival{len(bytes), at})
+	}
 }
 
 // Import goes on with a connection that another shard has handed over.
@@ -93,8 +110,10 @@ func (s *Server) Import(st *State) {
 	c := s.newConn(s.doors[st.Door], st.Sock)
 	c.Tenant, c.Principal = st.Tenant, st.Principal
 	c.limit, c.established, c.eof, c.bucket = st.limit, st.established, st.eof, st.bucket
-	if len(st.Unread) > 0 {
-		c.unread.push(c.newInbuf(noBuf, st.Unread))
+	rest := st.Unread
+	for _, a := range st.pieces {
+		c.unread.push(c.newInbuf(noBuf, rest[:a.n:a.n], a.at))
+		rest = rest[a.n:]
 	}
 	c.door.proto.Opened(c, st.App)
 	s.ready.push(c)

@@ -52,7 +52,7 @@ func (c *Conn) spillInput() bool {
 	for b := old.head; b != nil; {
 		next := b.next
 		if b.movable() {
-			c.unread.push(c.newInbuf(noBuf, append([]byte(nil), b.data[b.pos:]...)))
+			c.unread.push(c.newInbuf(noBuf, append([]byte(nil), b.data[b.pos:]...), b.at))
 			b.unref()
 		} else {
 			c.unread.push(b)

@@ -35,6 +35,8 @@ type testProtocol struct {
 	guard   bool   // frames may be nonsense
 	memory  []byte // what is lent
 	lent    int
+	timed   bool // note when frames arrived
+	arrived []int64
 
 	ended, stayed int
 	taken         int
@@ -103,6 +105,9 @@ func (p *testProtocol) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 		c.Close()
 	}
 	p.taken++
+	if p.timed {
+		p.arrived = append(p.arrived, f.Arrived())
+	}
 	return conn.Taken
 }
 
