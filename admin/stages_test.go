@@ -43,7 +43,7 @@ func TestStagesCountWhatPassesThem(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"append", "round_wait", "device", "ack_send", "fetch_wait", "fetch_send"} {
+	for _, name := range []string{"parse", "append", "round_wait", "device", "ack_send", "fetch_wait", "fetch_send"} {
 		if counts[name] < 1 {
 			t.Errorf("stage %s has %v samples: %v", name, counts[name], counts)
 		}

@@ -4,6 +4,7 @@ import (
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 )
 
 // Produce is one batch on its way into a partition. The caller owns and pools it.
@@ -20,7 +21,10 @@ type Produce struct {
 	// Batch is one whole batch, unchecked, in memory that the broker may
 	// write: offset and epoch are stamped in place.
 	Batch []byte
-	Owner ProduceOwner
+	// Received is when the last bytes of the request came, by the clock of a loop; 0 if
+	// nobody asks how long it took to read them.
+	Received int64
+	Owner    ProduceOwner
 
 	// Result.
 
@@ -92,8 +96,8 @@ func (b *Shard) Produce(r *Produce) {
 		return
 	}
 	r.origin, r.home = b.id, b.node.ShardOf(r.Topic, r.Partition)
-	r.op.Arrived = b.loop.Now()
-	r.deadline = r.op.Arrived + int64(b.node.opts.ProduceTimeout)
+	r.op.Arrived = b.parsed(r)
+	r.deadline = b.loop.Now() + int64(b.node.opts.ProduceTimeout)
 	r.wait.msg = Message{kind: msgProduce, body: r}
 	l := &b.lanes[r.home]
 	if !l.produces.empty() || !b.advance(r) {
@@ -101,6 +105,16 @@ func (b *Shard) Produce(r *Produce) {
 		b.waiting = b.waiting.With(r.home)
 		b.mayExpire()
 	}
+}
+
+// parsed is when a batch has been checked and is on its way to be appended.
+func (b *Shard) parsed(r *Produce) int64 {
+	if r.Received == 0 {
+		return b.loop.Now()
+	}
+	now := b.reading.Now(b.loop.Now(), r.Received, len(r.Batch))
+	b.store.Stages().Add(stage.Parse, now-r.Received)
+	return now
 }
 
 // appendOwn appends a batch of the broker's own, at most limit bytes long, to one of its

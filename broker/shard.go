@@ -7,6 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/engine"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/ringbuf"
 )
 
@@ -53,6 +54,7 @@ type Shard struct {
 	making       bool           // the internal topic
 
 	inFlight int
+	reading  stage.Reading // of the clock, for batches that have been parsed
 	expiry   shard.Timer
 	stats    Stats
 }
@@ -85,6 +87,7 @@ func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Messa
 			b.lanes[to].reserve = max(1, port.Credits(to)/reserveShare)
 		}
 	}
+	b.reading = stage.NewReading(b.drv.Clock())
 	b.plain.Init(b.drv, &n.opts)
 	b.readings.limit = n.opts.MaxFetches
 	b.expiry.Owner = (*expiry)(b)

@@ -99,7 +99,7 @@ func (s *Store) Append(a *Append) error {
 	s.slowDown(n)
 	s.copyIn(p, a, maxTimestamp)
 	s.markDirty(p, lsn)
-	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class, at: s.loop.Now()})
+	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class, at: s.appendedAt(a)})
 	if p.class == ClassWritten {
 		s.noteUnflushed(p, lsn, int64(n))
 	}
@@ -169,7 +169,7 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 		p.epochs.Begin(int32(s.opts.Term), a.Base, checkpoint.ReasonStart)
 	}
 	if a.Arrived != 0 {
-		s.opts.Stages.Add(stage.Append, s.loop.Now()-a.Arrived)
+		s.opts.Stages.Add(stage.Append, s.appendedAt(a)-a.Arrived)
 	}
 	s.stats.AppendedBytes += uint64(len(a.Batch))
 	s.stats.AppendedBatches++
@@ -204,6 +204,9 @@ func (s *Store) Time() int64 {
 	s.newestTime = max(s.newestTime, now)
 	return s.newestTime
 }
+
+// appendedAt is when a is appended: the turn may have begun before its check ended.
+func (s *Store) appendedAt(a *Append) int64 { return max(s.loop.Now(), a.Arrived) }
 
 func (s *Store) enqueue(r pending) { s.written.Push(r) }
 

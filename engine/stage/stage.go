@@ -3,9 +3,10 @@
 // network.
 //
 // Times are differences of readings of the loop's clock, which is read once a turn, and
-// once more for each round that is submitted; so a stage that begins and ends in one turn
-// takes 0. A sample costs a few nanoseconds and no memory. The loop alone writes; others
-// have it copy a [Snapshot].
+// once more for completions, for each round that is submitted and, see [Reading], for
+// batches that have been checked; any other stage that begins and ends in one turn takes 0.
+// A sample costs a few nanoseconds and no memory. The loop alone writes; others have it copy
+// a [Snapshot].
 package stage
 
 import "sync/atomic"
@@ -15,11 +16,15 @@ type Stage uint8
 
 // The stages, in the order in which a batch passes them, and then a fetch.
 const (
-	// Append is from the request's arrival on a shard to the append, which may be on
-	// another shard: the mesh, and waits for room.
-	Append Stage = iota
-	// Round is from the append until the batch's round is submitted: the CPU time of its
-	// turn, and the wait for the round before.
+	// Parse is from when the receive completed that brought the request's last bytes until
+	// the batch has been checked: what is done for others before, waits for memory or for
+	// the connection's turn, decoding, and the check.
+	Parse Stage = iota
+	// Append is from then to the append, which may be on another shard: the mesh, and
+	// waits for room.
+	Append
+	// Round is from the append until the batch's round is submitted: the CPU time of the
+	// rest of its turn, and the wait for the round before.
 	Round
 	// Device is from then until the round is as durable as the topic wants.
 	Device
@@ -49,7 +54,8 @@ type Info struct {
 
 // Table describes the stages, in order.
 var Table = [Count]Info{
-	{Append, "append", "From the arrival of a produce to the append: hand-over to the owning shard, and waits for room."},
+	{Parse, "parse", "From the arrival of a produce's last bytes at the shard's loop until its batch is checked, waits included."},
+	{Append, "append", "From then to the append: hand-over to the owning shard, and waits for room."},
 	{Round, "round_wait", "From the append until the batch's round is submitted."},
 	{Device, "device", "From then until the round is as durable as the topic wants."},
 	{AckSend, "ack_send", "From the turn that acknowledges until the kernel has taken the answer."},

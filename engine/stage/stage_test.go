@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -146,6 +147,39 @@ func TestSamplesTakeNoMemory(t *testing.T) {
 	}
 }
 
+// ticks is a clock that a reading takes on by one.
+type ticks int64
+
+func (c *ticks) Now() int64 { *c++; return int64(*c) }
+
+func TestOneReadingServesWhatFollowsClosely(t *testing.T) {
+	clock := ticks(100)
+	r := NewReading(&clock)
+	for i, x := range []struct {
+		turn, began int64
+		bytes       int
+		want        int64
+	}{
+		{100, 50, 10, 101},        // the first of a turn
+		{100, 50, 10, 101},        // close behind it
+		{100, 50, readBytes, 102}, // behind many bytes
+		{100, 102, 10, 102},       // began as the clock was read
+		{100, 103, 10, 103},       // began later
+		{104, 50, 10, 104},        // another turn
+		{104, 50, readBytes/2 - 1, 104},
+		{104, 50, readBytes/2 + 1, 105},
+	} {
+		if got := r.Now(x.turn, x.began, x.bytes); got != x.want {
+			t.Errorf("reading %d is %d, want %d", i, got, x.want)
+		}
+	}
+	for i := range int64(20) { // the readings before were the first of their eights
+		if got, want := r.Now(104, 50, 1), 105+(i+1)/readSamples; got != want {
+			t.Errorf("reading %d of many is %d, want %d", i, got, want)
+		}
+	}
+}
+
 func TestTheTableIsInOrder(t *testing.T) {
 	for i, info := range Table {
 		if int(info.Stage) != i || info.Name == "" || info.Help == "" {
@@ -161,6 +195,17 @@ func BenchmarkAdd(b *testing.B) {
 		c.Add(Device, int64(i)&0xfffff)
 	}
 }
+
+func BenchmarkParse(b *testing.B) {
+	c, r := new(Clock), NewReading(wall{time.Now()})
+	for range b.N {
+		c.Add(Parse, r.Now(1, 1, 200))
+	}
+}
+
+type wall struct{ start time.Time }
+
+func (w wall) Now() int64 { return int64(time.Since(w.start)) }
 
 func BenchmarkDurable(b *testing.B) {
 	c := new(Clock)

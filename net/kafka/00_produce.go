@@ -106,6 +106,7 @@ func (p *peer) produce(h *header, f *conn.Frame) {
 			continue
 		}
 		q.open++
+		part.b.Received = f.Arrived()
 		p.srv.b.Produce(&part.b)
 	}
 	q.answered()

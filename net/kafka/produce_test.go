@@ -75,6 +75,26 @@ func TestEveryVersionOfProduceIsAnswered(t *testing.T) {
 	r.home()
 }
 
+func TestEveryBatchOfARequestCarriesItsArrival(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 3})
+	r.create("events", 2)
+	c, tap := r.dial(), r.shards[0].tap
+	tap.hold = true
+	began := r.w.Now()
+	corr := c.ask(9, produceOf("events", 1, records(0, "a"), records(0, "b")))
+	r.until("both batches", func() bool { return len(tap.produces) == 2 })
+	came := r.w.Now()
+	for i, p := range tap.produces {
+		if p.Received < began || p.Received > came || p.Received != tap.produces[0].Received {
+			t.Errorf("batch %d of a request of %d to %d came at %d", i, began, came, p.Received)
+		}
+	}
+	tap.let(0)
+	tap.let(1)
+	c.produced(9, corr)
+	r.home()
+}
+
 func TestAnswersLeaveInTheOrderOfTheirRequests(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 2, shards: 2})
 	r.create("events", 8)

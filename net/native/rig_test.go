@@ -11,6 +11,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
 	"github.com/mqd-broker/mqd/net/conn"
 	"github.com/mqd-broker/mqd/net/native"
 	"github.com/mqd-broker/mqd/ringbuf"
@@ -58,6 +59,7 @@ type testShard struct {
 	conns  *conn.Server
 	server *native.Server
 	port   *ringbuf.Port[broker.Message]
+	stages stage.Clock
 	bufs   int
 	stuck  bool // refuses to take connections over
 }
@@ -188,6 +190,7 @@ func (r *rig) start(o rigOptions) {
 		store := must(engine.NewStore(s.loop, engine.StoreOptions{
 			Dir: rigDir, Shard: i, Shards: o.shards, Term: rec.Term, Node: rec.Node.ID, Slots: rec.Slots,
 			ChunkBytes: o.chunks, ColdReads: 4, Writers: 3, MaxBatch: rigBatch, Identity: rec.Identity, Events: trouble{r.t},
+			Stages: &s.stages,
 		}))
 		j := must(recovery.OpenJournal(s.drv, rec, rigDir, i, o.journal, journal.Options{Observer: store, MaxBody: rigBatch}))
 		store.SetJournal(j, rec.Sequence[i])

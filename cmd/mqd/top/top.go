@@ -44,9 +44,9 @@ batches and fetches took in each stage. Figures are those of the interval, not o
 time since the start.
 
 BUSY is the share of its CPU that a shard has used. BATCH/RND is how many batches shared
-one durable write. Of the stages, append is the way of a batch to the shard that owns its
-partition, round the wait for the commit before, device the durable write, ack the answer
-to the kernel. Fetch wait is long for a consumer that has read everything.
+one durable write. Of the stages, parse is from a batch's arrival until it is checked,
+append its way to the shard that owns its partition, round the wait for the commit before,
+device the durable write, ack the answer to the kernel. Fetch wait is long for a consumer that has read everything.
 
 On a terminal the screen is drawn anew; elsewhere one text follows another. With more
 than 16 shards the busiest are shown.`,
