@@ -10,7 +10,8 @@ import (
 
 // Members that divide the work among themselves stand beside the groups: a coordinator has
 // a state of their own for them, of which the groups keep the last stable generation. Their
-// calls are answered when it is their time, and do not wait for the log, but for commits.
+// calls are answered when it is their time: joins and syncs when what is kept is durable, and
+// commits as everybody's.
 
 // callClassic carries out the call of a request.
 func (c *coordinator) callClassic(r *Group) {
@@ -60,7 +61,9 @@ func numberOf(id string) (n group.MemberID) {
 }
 
 // tellClassic answers what has been answered, and tells the groups how many of their
-// members are kept here. A commit that may be made is made, and answered by the log.
+// members are kept here. A commit that may be made is made, and answered by the log. What
+// members are told of a generation, and of who has whose place, waits for the log too: a
+// start would take it back, and let those go on whom it has fenced.
 func (c *coordinator) tellClassic() {
 	now := c.b.loop.Now()
 	c.classic.Changed(func(name string, members int) { c.state.Occupy(now, []byte(name), members) })
@@ -73,11 +76,15 @@ func (c *coordinator) tellClassic() {
 	// An answer may bring the next call with it, inside this one.
 	for !c.told.empty() {
 		r := c.told.pop().msg.body.(*Group)
-		if r.Call.Kind == classic.Commit && r.Call.Code == classic.OK {
+		ok := r.Call.Code == classic.OK
+		switch kind := r.Call.Kind; {
+		case ok && kind == classic.Commit:
 			c.commitClassic(r)
-			continue
+		case ok && (kind == classic.Join || kind == classic.Sync):
+			c.answerLater(r)
+		default:
+			c.b.answerGroup(r)
 		}
-		c.b.answerGroup(r)
 	}
 }
 

@@ -148,3 +148,37 @@ func TestAGroupWithMembersIsKept(t *testing.T) {
 		r.mustBeHome()
 	})
 }
+
+// What members are told of a generation, and that one has the place of another, they are told
+// when it is durable: else a power cut would let those go on who had been fenced.
+func TestMembersAreToldWhatLasts(t *testing.T) {
+	r := newRig(t, rigOptions{broker: Options{GroupPartitions: 1, Classic: classic.Limits{Delay: -1}}})
+	join := classic.Call{
+		Kind: classic.Join, Type: "consumer", Instance: "i", Session: 30e9, Rebalance: 30e9, Protocols: []classic.Protocol{{Name: "p"}},
+	}
+	held := func(what string, k classic.Call) *grouped {
+		hold := r.w.Hold(sim.Filter{Ops: sim.Writes, Path: "journal-*"})
+		g := r.beginGroup(0, callOf("crew", k))
+		if r.run(20 * time.Millisecond); g.done != 0 {
+			t.Errorf("a %s is answered before it is durable", what)
+		}
+		hold.Release()
+		r.until(what, func() bool { return g.done == 1 })
+		if g.Call.Code != classic.OK {
+			t.Fatalf("%s: %v", what, g.Call.Code)
+		}
+		return g
+	}
+	first := r.mustGroup(0, callOf("crew", join)).Call.Member
+	held("sync", classic.Call{Kind: classic.Sync, Member: first, Instance: "i", Generation: 1})
+	second := held("join in the place of another", join).Call.Member
+	r.w.Crash(sim.KeepNone)
+	r.start()
+	for id, want := range map[string]classic.Code{first: classic.Fenced, second: classic.OK} {
+		beat := classic.Call{Kind: classic.Heartbeat, Member: id, Instance: "i", Generation: 1}
+		if code := r.mustGroup(0, callOf("crew", beat)).Call.Code; code != want {
+			t.Errorf("a heartbeat behind a power cut: %v, expected %v", code, want)
+		}
+	}
+	r.mustBeHome()
+}

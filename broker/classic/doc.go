@@ -37,8 +37,9 @@
 //
 // The last generation in which everybody was told what to do is kept; [State.Keep] hands
 // it out and [State.Restore] takes it back behind a start. Members that still know that
-// generation go on as if nothing had happened. Whoever knows another one joins again, and
-// nobody is told of a generation only when it is kept: if the newest is lost its members
-// hear that theirs is not the group's. That harms nobody, because a member's id is random
-// and one program's alone: whoever commits under it is that program.
+// generation go on as if nothing had happened; whoever knows another one joins again. The
+// coordinator gives the answers to joins and syncs when what it was handed is durable. So a
+// start knows the newest generation in which anybody was told what to do, and who has the
+// place of a static member. It may know less of one that was being prepared: its number is
+// given out again, to members who all join again for it.
 package classic
