@@ -26,7 +26,7 @@ var TestDrivers = []string{"engine/aio/aiotest", "engine/aio/portable", "engine/
 // Table places every package. Higher ranks import lower ones.
 var Table = []Package{
 	{Path: "test/...", Rank: 110, Traits: Unsafe | TestSupport,
-		External: []string{modSys, modHDR, modCompress, modLZ4}},
+		External: []string{modSys, modHDR, modCompress, modLZ4, modKmsg}},
 	{Path: "cmd/mqd", Rank: 100,
 		External: []string{modSys, modCPUID, modHDR, modCobra, modPflag, modKoanf, modYAML}},
 	{Path: "cmd/mqd/adminclient", Rank: 98, External: []string{modCobra}},

@@ -80,6 +80,19 @@ func (p *producer) begin() *batch.Builder {
 }
 
 func (p *producer) produce(to *part) {
+	s := p.build(to)
+	req := wire.ProduceRequest{Topic: to.topic.id, Partition: to.n, Batch: p.batch}
+	p.r.op(opProduce)
+	p.inFlight++
+	p.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendProduceRequest(dst, corr, &req) },
+		func(h wire.Header, body []byte, lost bool) {
+			p.inFlight--
+			p.outcome(&s, h, body, lost)
+		})
+}
+
+// build builds a batch, which is sent from now on.
+func (p *producer) build(to *part) sentBatch {
 	r := p.r
 	n, size := p.size()
 	first := p.seqs[to]
@@ -104,16 +117,9 @@ func (p *producer) produce(to *part) {
 	p.batch = b.Finish(codec)
 	to.p.SentBytes(len(p.batch))
 	r.largest = max(r.largest, len(p.batch))
-	req := wire.ProduceRequest{Topic: to.topic.id, Partition: to.n, Batch: p.batch}
-	r.op(opProduce)
-	p.inFlight++
 	s := sentBatch{to: to, first: history.Message{Stream: to.stream, Producer: p.number, Seq: first}, n: n, bytes: len(p.batch), changes: to.topic.changes}
 	s.certain = to.topic.altered == certain
-	p.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendProduceRequest(dst, corr, &req) },
-		func(h wire.Header, body []byte, lost bool) {
-			p.inFlight--
-			p.outcome(&s, h, body, lost)
-		})
+	return s
 }
 
 // sentBatch is a batch on its way.
@@ -128,14 +134,7 @@ type sentBatch struct {
 
 // outcome notes what became of a batch.
 func (p *producer) outcome(s *sentBatch, h wire.Header, body []byte, lost bool) {
-	r, to := p.r, s.to
-	each := func(f func(m history.Message, i int64)) {
-		for i := range s.n {
-			m := s.first
-			m.Seq += uint32(i)
-			f(m, int64(i))
-		}
-	}
+	r, to, each := p.r, s.to, s.each
 	if lost || to.topic.going || to.topic.gone {
 		each(func(m history.Message, _ int64) { to.p.Unknown(m) })
 		return
@@ -264,8 +263,9 @@ func (c *consumer) fetched(p *part, req *wire.FetchRequest, f *wire.FetchRespons
 }
 
 // records passes the records of an answer from an offset on, and checks that none lies
-// above the durable offset.
-func (r *run) records(p *part, f *wire.FetchResponse, from int64, each func(offset int64, value []byte)) {
+// above the durable offset. It returns the offset behind the last batch, from if there is none.
+func (r *run) records(p *part, f *wire.FetchResponse, from int64, each func(offset int64, value []byte)) (next int64) {
+	next = from
 	for rest := f.Batches; len(rest) > 0; {
 		var one []byte
 		var err error
@@ -287,7 +287,9 @@ func (r *run) records(p *part, f *wire.FetchResponse, from int64, each func(offs
 		if it.Err() != nil {
 			r.failf("%v: fetch at %d: %v", p, from, it.Err())
 		}
+		next = max(next, h.LastOffset()+1)
 	}
+	return next
 }
 
 // refusal is the code of an error response.
@@ -319,5 +321,8 @@ func (r *run) refused(code wire.Code, message string) {
 
 func (r *run) nameOfTopic() string {
 	r.named++
+	if r.kafka { // whose requests name topics: one to a topic that has gone would meet another
+		return fmt.Sprintf("topic-%d", r.named)
+	}
 	return fmt.Sprintf("topic-%d", r.named%5) // names come back
 }

@@ -79,6 +79,14 @@ const (
 	sawCompactFault    state = "write, flush or renaming of a compacted log failed"
 	sawCrashCompacting state = "ended by force while a segment was being compacted"
 	sawCrashReplacing  state = "ended by force while a log took the place of another"
+	sawKafkaProduce    state = "batch of a Kafka client acknowledged"
+	sawKafkaNoAcks     state = "batch of a Kafka client sent without acknowledgement"
+	sawKafkaIdempotent state = "batch of an idempotent Kafka client acknowledged"
+	sawKafkaFetch      state = "batch fetched by a Kafka client"
+	sawKafkaBelowStart state = "fetch of a Kafka client below the log start"
+	sawKafkaRound      state = "Kafka clients told what to read"
+	sawKafkaCommit     state = "commit of a Kafka client acknowledged"
+	sawKafkaFenced     state = "commit of a Kafka client refused"
 	sawRot             state = "byte damaged"
 	sawRotTold         state = "damage told of"
 	sawRotRefused      state = "start refused because of damage"
@@ -91,7 +99,8 @@ var states = []state{
 	sawBrokenLink, sawReset, sawStorageError, sawBackpressure, sawShuttingDown, sawFlushFailed, sawJournalFailed,
 	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawCommit, sawBackwards, sawRaised, sawClockJump,
 	sawClockBack, sawClockAhead, sawAged, sawAgedAfterJump, sawOutgrown, sawTrim, sawShorterLife, sawExpired, sawBelowStart, sawTrimmedRead, sawReadOnly, sawCompacted,
-	sawSuperseded, sawTombstone, sawCompactOn, sawCompactOff, sawCompactFailed, sawCompactFault, sawCrashCompacting, sawCrashReplacing, sawRot, sawRotTold, sawRotRefused,
+	sawSuperseded, sawTombstone, sawCompactOn, sawCompactOff, sawCompactFailed, sawCompactFault, sawCrashCompacting, sawCrashReplacing,
+	sawKafkaProduce, sawKafkaNoAcks, sawKafkaIdempotent, sawKafkaFetch, sawKafkaBelowStart, sawKafkaRound, sawKafkaCommit, sawKafkaFenced, sawRot, sawRotTold, sawRotRefused,
 }
 
 // table counts runs by the states that they reached, and operations by kind.

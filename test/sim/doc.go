@@ -1,6 +1,7 @@
-// Package sim runs whole nodes in simulated machines: shards, engine, broker and the
-// native front door, their disk, network and clock, and the clients that talk to
-// them, all in one goroutine. Everything that happens follows from a seed, so that a
+// Package sim runs whole nodes in simulated machines: shards, engine, broker and both
+// front doors, their disk, network and clock, and the clients that talk to them, all in
+// one goroutine. In a third of the runs there are Kafka clients among them, also members of
+// consumer groups. Everything that happens follows from a seed, so that a
 // run repeats exactly by its number.
 //
 // A run is a number of lives of one data directory. Each begins with a start, which

@@ -83,6 +83,10 @@ func (p *retrier) act(now int64) {
 // ask asks for a producer id.
 func (p *retrier) ask() {
 	p.asking = true
+	if p.link.kafka {
+		p.askKafka()
+		return
+	}
 	p.link.do(wire.AppendProducerInitRequest, func(h wire.Header, body []byte, lost bool) {
 		p.asking = false
 		if lost {
@@ -93,19 +97,25 @@ func (p *retrier) ask() {
 			return
 		}
 		a, err := wire.DecodeProducerInitResponse(body)
-		switch {
-		case err != nil:
+		if err != nil {
 			p.r.failf("producer id: %v", err)
-		case a.Code != wire.CodeNone:
-			p.r.refused(a.Code, a.Message)
-			p.quiet = p.r.w.Now() + int64(p.r.rng.IntN(300_000))
-		case p.r.producers[a.Producer]:
-			p.r.failf("producer id %d was given out twice", a.Producer)
-		default:
-			p.id = a.Producer
-			p.r.producers[p.id] = true
 		}
+		p.called(a.Producer, a.Code, a.Message)
 	})
+}
+
+// called notes the answer to a request for a producer id.
+func (p *retrier) called(id int64, code wire.Code, message string) {
+	switch {
+	case code != wire.CodeNone:
+		p.r.refused(code, message)
+		p.quiet = p.r.w.Now() + int64(p.r.rng.IntN(300_000))
+	case p.r.producers[id]:
+		p.r.failf("producer id %d was given out twice", id)
+	default:
+		p.id = id
+		p.r.producers[p.id] = true
+	}
 }
 
 // over ends the sequence of a partition that is being deleted.
@@ -186,9 +196,13 @@ func (p *retrier) produce(to *part) {
 
 // transmit sends a batch.
 func (p *retrier) transmit(s *sequence, u *unacked) {
-	req := wire.ProduceRequest{Topic: u.to.topic.id, Partition: u.to.n, Batch: u.data}
 	p.r.op(opProduce)
 	s.inFlight++
+	if p.link.kafka {
+		p.transmitKafka(s, u)
+		return
+	}
+	req := wire.ProduceRequest{Topic: u.to.topic.id, Partition: u.to.n, Batch: u.data}
 	p.link.do(func(dst []byte, corr uint32) []byte { return wire.AppendProduceRequest(dst, corr, &req) },
 		func(h wire.Header, body []byte, lost bool) {
 			s.inFlight--
@@ -209,11 +223,18 @@ func (p *retrier) outcome(s *sequence, u *unacked, h wire.Header, body []byte, l
 		return
 	}
 	a, err := wire.DecodeProduceResponse(body)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.failf("produce: %v", err)
+	}
+	p.judged(s, u, &a)
+}
+
+// judged notes an answer about a batch.
+func (p *retrier) judged(s *sequence, u *unacked, a *wire.ProduceResponse) {
+	r := p.r
+	switch {
 	case a.Code == wire.CodeNone:
-		p.acked(s, u, &a)
+		p.acked(s, u, a)
 	case u.place != noID: // the other one has been acknowledged
 	case a.Code == wire.CodeOutOfOrderSequence && (s.again || s.queue[0] != u):
 		s.again = true
@@ -240,7 +261,7 @@ func (p *retrier) acked(s *sequence, u *unacked, a *wire.ProduceResponse) {
 		return
 	}
 	u.place, u.time, u.acked = a.BaseOffset, a.AppendTime, r.lives
-	if u.life == r.lives { // behind a start the time is that of the round in the journal
+	if u.life == r.lives && !p.link.kafka { // behind a start the time is that of the round in the journal
 		s.to.p.Appended(a.BaseOffset, u.n, u.bytes, a.AppendTime, r.clockNow(), history.Class(a.Class))
 	}
 	r.acked += u.n

@@ -42,6 +42,9 @@ type link struct {
 	order   []uint32 // correlation ids of those waiting, as they were sent
 	// broken is called when a connection has ended, after the requests have been told.
 	broken func()
+
+	kafka bool        // it speaks Kafka's protocol
+	calls []kafkaCall // waiting, in the order in which they were sent
 }
 
 // request is told of its answer. body is valid during the call; with lost there is
@@ -66,6 +69,8 @@ func (l *link) keep(now int64) {
 		if now >= l.again && l.r.n != nil {
 			l.connect(now)
 		}
+	case ready:
+		l.overdue(now)
 	case leaving:
 		if !l.send.InFlight() && !l.recv.InFlight() {
 			l.stage = closing
@@ -76,7 +81,11 @@ func (l *link) keep(now int64) {
 }
 
 func (l *link) connect(now int64) {
-	sock, err := l.r.far.Dial(l.r.addr)
+	addr := l.r.addr
+	if l.kafka {
+		addr = l.r.n.Node().KafkaAddr()
+	}
+	sock, err := l.r.far.Dial(addr)
 	if err != nil {
 		l.again = now + 300_000
 		return
@@ -84,6 +93,10 @@ func (l *link) connect(now int64) {
 	l.sock, l.stage, l.out, l.got = sock, greeting, l.out[:0], l.got[:0]
 	l.recv.Kind, l.recv.Sock = aio.KindRecv, sock
 	l.r.far.Submit(&l.recv)
+	if l.kafka {
+		l.stage = ready
+		return
+	}
 	want := int32(wire.AnyShard)
 	if l.r.rng.IntN(2) == 0 {
 		want = int32(l.r.rng.IntN(l.r.cfg.Shards))
@@ -158,6 +171,10 @@ func (l *link) Complete(op *aio.Op) {
 
 // parse takes whole frames off what was received.
 func (l *link) parse() {
+	if l.kafka {
+		l.parseKafka()
+		return
+	}
 	at := 0
 	for l.stage < leaving {
 		h, err := wire.ParseHeader(l.got[at:], maxAnswer)
@@ -199,6 +216,7 @@ func (l *link) drop() {
 			answer(wire.Header{}, nil, true)
 		}
 	}
+	l.loseCalls()
 	if l.broken != nil {
 		l.broken()
 	}

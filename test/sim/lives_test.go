@@ -265,6 +265,7 @@ func (r *run) readAll(last bool) {
 		}
 	}
 	r.readGroups()
+	r.readKafkaGroups()
 	taken := 0
 	r.eachPart(func(p *history.Partition) { taken += p.Counts().Taken })
 	if taken > 0 {

@@ -50,13 +50,18 @@ type run struct {
 	dead  *node.Manual // the one that has ended by force
 	first bool         // nothing has been started yet
 
-	links   []*link
-	actors  []actor
-	reader  *link
-	loading bool          // clients do something
-	wait    time.Duration // of clients in a turn
-	decoder batch.Decoder
-	answer  []byte // the newest to the reader
+	kafka     bool // there are Kafka clients too
+	crews     []*kafkaGroup
+	numbered  uint32                     // rounds of Kafka's groups
+	assigned  map[uint32]map[string]bool // who took part in them
+	committed int64                      // the newest commit of a Kafka client
+	links     []*link
+	actors    []actor
+	reader    *link
+	loading   bool          // clients do something
+	wait      time.Duration // of clients in a turn
+	decoder   batch.Decoder
+	answer    []byte // the newest to the reader
 
 	topics  []*topic
 	commits map[committed]*history.Offsets
@@ -141,7 +146,7 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 		f(&o)
 	}
 	r.w = sim.New(o)
-	r.far = r.w.ClientDriver(aio.Options{Entries: 128, ArenaBytes: 1 << 20, RecvBuffers: 64, RecvBufferBytes: 8 << 10, Files: 1})
+	r.far = r.w.ClientDriver(aio.Options{Entries: 128, ArenaBytes: 2 << 20, RecvBuffers: 64, RecvBufferBytes: 8 << 10, Files: 1})
 	r.cfg = node.Config{
 		Dir: dataDir, Listen: "127.0.0.1:7878", Version: "sim", IdleTimeout: time.Minute,
 		Idle: shard.IdleBlock, Log: slog.New((*recorder)(r)), RecvBuffers: 16, IndexBytes: 256 << 10,
@@ -160,6 +165,7 @@ func simulate(seed uint64, mem *sim.Memory, harm sabotage, options ...func(*sim.
 	if seed%2 == 1 {
 		r.actors = append(r.actors, r.newCommitter())
 	}
+	r.addKafka()
 	platform := &platform{r: r, harm: harm}
 	lives, rots := 3+r.rng.IntN(3), r.rng.IntN(3) == 0 || *rotten
 	for life := 1; life <= lives && !r.rotten; life++ {
@@ -334,6 +340,7 @@ func (r *run) live(p *platform, last, rots bool, ops int) {
 	} else {
 		r.finish(last)
 	}
+	r.endKafkaLife()
 	r.first = false
 }
 
