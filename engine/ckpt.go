@@ -179,7 +179,7 @@ func (c *checkpointer) write(data []byte) {
 	c.file = aio.FileOp{
 		Kind: aio.FileWriteAtomic, Owner: c, Data: data,
 		Path:   layout.CheckpointPath(c.s.opts.Dir, c.s.opts.Shard, c.seq+1),
-		Unless: c.s.deviceFailed, Failed: c.s.deviceFailed,
+		Unless: c.s.deviceFailed,
 	}
 	c.s.drv.SubmitFile(&c.file)
 }

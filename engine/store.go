@@ -157,8 +157,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	})
 	s.cleaner = compaction.New(l, (*compacting)(s), compaction.Options{
 		Rate: opts.CompactionRate, KeyBytes: opts.CompactionKeys, Pause: opts.CompactionPause,
-		Failed:       func(dir string, err error) { s.opts.Events.CompactionFailed(dir, err) },
-		DeviceFailed: s.deviceFailed,
+		Failed: func(dir string, err error) { s.opts.Events.CompactionFailed(dir, err) },
 	})
 	return s, nil
 }

@@ -118,7 +118,7 @@ func (w *writer) mustFlush() bool {
 
 func (w *writer) fileOp(op aio.FileOp) {
 	w.file = op
-	w.file.Owner, w.file.Failed = w, w.s.deviceFailed
+	w.file.Owner = w
 	w.s.drv.SubmitFile(&w.file)
 }
 

@@ -121,6 +121,7 @@ func (s *member) open() error {
 	}
 	drv, err := s.n.platform.NewDriver(s.id, aio.Options{
 		ArenaBytes: s.n.arenaBytes(), RecvBuffers: cfg.RecvBuffers, Entries: 4096, Files: cfg.Files,
+		FlushFailed: &s.n.device,
 	})
 	if err != nil {
 		return fmt.Errorf("shard %d: %w", s.id, err)

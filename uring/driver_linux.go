@@ -129,7 +129,7 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		d.unmap()
 		return nil, err
 	}
-	d.pool = newPool(cfg.FS, opts.Helpers, d.Wake)
+	d.pool = newPool(aio.Watched(cfg.FS, opts.FlushFailed), opts.Helpers, d.Wake)
 	return d, nil
 }
 

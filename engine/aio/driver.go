@@ -1,6 +1,9 @@
 package aio
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Clock tells the time. Monotonic time never goes back and has no relation to
 // the calendar; wall time is the calendar's and may jump.
@@ -27,6 +30,10 @@ type Options struct {
 	Files int
 	// Helpers is the number of helper threads for file operations. Default 4.
 	Helpers int
+	// FlushFailed is set where a flush fails that a file operation or a job makes, before
+	// its owner is told: whoever acknowledges on another flush has to know it at once.
+	// See [Watched]. Nil: nobody looks at it.
+	FlushFailed *atomic.Bool
 }
 
 // WithDefaults returns o with its zero fields set.

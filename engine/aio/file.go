@@ -103,10 +103,6 @@ type FileOp struct {
 	// Unless keeps FileWriteAtomic from giving the name Path to what it has written and
 	// synced, if it is set by then; the error is ErrCanceled. nil: never.
 	Unless *atomic.Bool
-	// Failed is set, before the owner is told, when FileSync, FileSyncDir or the flushes of
-	// FileWriteAtomic fail for another reason than a lack of space: whoever acknowledges on
-	// another flush has to know it at once. nil: nobody looks at it.
-	Failed *atomic.Bool
 
 	// Result, except Data of FileWriteAtomic, which is request.
 	Err     error

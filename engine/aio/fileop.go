@@ -4,6 +4,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // tempSuffix marks the temporary file of FileWriteAtomic, and others that stand for what
@@ -24,7 +25,7 @@ func TempName(path string) string { return path + tempSuffix }
 func RunFileOp(fs FS, op *FileOp) bool {
 	switch op.Kind {
 	case FileSyncDir:
-		op.Err = op.Flushed(fs.SyncDir(op.Path))
+		op.Err = fs.SyncDir(op.Path)
 	case FileRename:
 		op.Err = fs.Rename(op.Path, op.Path2)
 	case FileRemove:
@@ -38,7 +39,7 @@ func RunFileOp(fs FS, op *FileOp) bool {
 	case FileRead:
 		op.Data, op.Err = ReadFile(fs, op.Path, op.Len)
 	case FileWriteAtomic:
-		op.Err = op.writeFileAtomic(fs)
+		op.Err = writeFileAtomic(fs, op.Path, op.Data, op.Unless)
 	case FileStatFS:
 		op.FS, op.Err = fs.Stat(op.Path)
 	default:
@@ -96,42 +97,34 @@ func ReadFile(fs FS, path string, limit int64) (data []byte, err error) {
 // WriteFileAtomic replaces path by data so that a crash leaves the old content or
 // the new: temporary file, sync, rename, sync of the directory.
 func WriteFileAtomic(fs FS, path string, data []byte) error {
-	return (&FileOp{Path: path, Data: data}).writeFileAtomic(fs)
+	return writeFileAtomic(fs, path, data, nil)
 }
 
-// Flushed notes that a flush of the operation has failed, if it has, and returns its error.
-func (op *FileOp) Flushed(err error) error {
-	if err != nil && op.Failed != nil && !IsNoSpace(err) {
-		op.Failed.Store(true)
-	}
-	return err
-}
-
-func (op *FileOp) writeFileAtomic(fs FS) error {
-	tmp := TempName(op.Path)
-	if err := op.writeWhole(fs, tmp); err != nil {
+func writeFileAtomic(fs FS, path string, data []byte, unless *atomic.Bool) error {
+	tmp := TempName(path)
+	if err := writeWhole(fs, tmp, data); err != nil {
 		return err
 	}
-	if op.Unless != nil && op.Unless.Load() {
+	if unless != nil && unless.Load() {
 		return &Error{Op: "rename", What: tmp, Off: -1, Err: ErrCanceled}
 	}
-	if err := fs.Rename(tmp, op.Path); err != nil {
+	if err := fs.Rename(tmp, path); err != nil {
 		return err
 	}
-	return op.Flushed(fs.SyncDir(filepath.Dir(op.Path)))
+	return fs.SyncDir(filepath.Dir(path))
 }
 
-func (op *FileOp) writeWhole(fs FS, path string) error {
+func writeWhole(fs FS, path string, data []byte) error {
 	f, err := fs.Open(path, OpenWrite|OpenCreate)
 	if err != nil {
 		return err
 	}
 	err = f.Truncate(0)
-	if err == nil && len(op.Data) > 0 {
-		_, err = f.WriteAt(op.Data, 0)
+	if err == nil && len(data) > 0 {
+		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = op.Flushed(f.Sync())
+		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr

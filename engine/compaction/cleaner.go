@@ -26,7 +26,6 @@ package compaction
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -117,9 +116,6 @@ type Options struct {
 	Pause time.Duration
 	// Failed is told when a partition could not be compacted; it is tried again later.
 	Failed func(dir string, err error)
-	// DeviceFailed is set by the helper whose flush fails, so that nothing is acknowledged
-	// before the loop hears of it. Nil: nobody looks at it.
-	DeviceFailed *atomic.Bool
 }
 
 // Stats are a cleaner's counters, written by the loop alone.
@@ -348,7 +344,7 @@ func (c *Cleaner) nextSegment() {
 		}
 		if c.src.Stands(&s.Log) {
 			c.rules.keepTombstones = c.rules.keepTombstones || c.blind > 0 && s.Log.ID.Base+1 >= c.blind
-			c.write = rewriting{rules: c.rules, seg: s, failed: c.opts.DeviceFailed}
+			c.write = rewriting{rules: c.rules, seg: s}
 			c.next++
 			c.rest(0)
 			return

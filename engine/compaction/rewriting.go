@@ -3,7 +3,6 @@ package compaction
 import (
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -28,9 +27,8 @@ type rules struct {
 // go: where there is nothing, nothing is written.
 type rewriting struct {
 	rules
-	seg    *Segment
-	failed *atomic.Bool // the device
-	cur    cursor
+	seg *Segment
+	cur cursor
 
 	begun   bool
 	writing bool
@@ -316,16 +314,7 @@ func (w *rewriting) write(fs aio.FS, end bool) (err error) {
 	}
 	w.bytes = w.outPos
 	if err := f.Sync(); err != nil {
-		return flushFailed(w.failed, err)
+		return &FlushError{err}
 	}
 	return nil
-}
-
-// flushFailed notes a failed flush at once: what another flush has seemed to make durable
-// meanwhile is not to be acknowledged while this failure is on its way to the loop.
-func flushFailed(device *atomic.Bool, err error) error {
-	if device != nil {
-		device.Store(true)
-	}
-	return &FlushError{err}
 }

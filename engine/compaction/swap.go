@@ -25,7 +25,6 @@ func (e *FlushError) Unwrap() error { return e.Err }
 type Swap struct {
 	Log segment.Log
 	// Unless is set when the device has failed: then the flush of the new log proves nothing.
-	// A flush here that fails sets it.
 	Unless *atomic.Bool
 
 	// Done: the name is that of the new log, whether or not that is durable.
@@ -40,7 +39,7 @@ func (s *Swap) Run(fs aio.FS) error {
 		return err
 	}
 	if err := fs.SyncDir(s.Log.Dir); err != nil {
-		return flushFailed(s.Unless, err)
+		return &FlushError{err}
 	}
 	if s.Unless.Load() {
 		return &aio.Error{Op: "rename", What: tempName(&s.Log), Off: -1, Err: aio.ErrCanceled}
@@ -50,7 +49,7 @@ func (s *Swap) Run(fs aio.FS) error {
 	}
 	s.Done = true
 	if err := fs.SyncDir(s.Log.Dir); err != nil {
-		return flushFailed(s.Unless, err)
+		return &FlushError{err}
 	}
 	return nil
 }

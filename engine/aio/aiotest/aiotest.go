@@ -5,6 +5,7 @@ package aiotest
 import (
 	"errors"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type Env struct {
 	// thread, that will poll the driver. All drivers of an Env share sockets
 	// and files.
 	Open func(o aio.Options) (aio.Driver, error)
+	// FailFlushes has all flushes of helpers fail from now on, or succeed if err is 0.
+	FailFlushes func(err syscall.Errno)
 }
 
 // Factory makes the surroundings of one test.
@@ -47,6 +50,7 @@ func Run(t *testing.T, f Factory) {
 		{"data", dataTests},
 		{"files", fileTests},
 		{"jobs", jobTests},
+		{"failed flushes", flushTests},
 		{"sockets", socketTests},
 		{"loop", loopTests},
 	} {

@@ -88,9 +88,16 @@ type descriptor interface {
 	Direct() bool
 }
 
+// wrapper is a file around another one.
+type wrapper interface{ Unwrap() aio.FSFile }
+
 // fileOf is the file that op has opened.
 func fileOf(open aio.FSFile, op *aio.FileOp) File {
-	d, ok := open.(descriptor)
+	inner := open
+	for w, ok := inner.(wrapper); ok; w, ok = inner.(wrapper) {
+		inner = w.Unwrap()
+	}
+	d, ok := inner.(descriptor)
 	if !ok {
 		invariant.Violated("openfiles: a file of a driver's filesystem has a descriptor")
 	}

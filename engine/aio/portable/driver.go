@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/hostfs"
@@ -44,6 +45,7 @@ type Config struct {
 type Driver struct {
 	sys    calls
 	simple bool
+	failed *atomic.Bool // Options.FlushFailed
 	fs     *buffering
 	files  openfiles.Table
 	arena  *arena
@@ -97,7 +99,8 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 	d := &Driver{
 		sys:    cfg.calls,
 		simple: cfg.Simple,
-		fs:     &buffering{FS: cfg.FS},
+		failed: opts.FlushFailed,
+		fs:     &buffering{FS: aio.Watched(cfg.FS, opts.FlushFailed)},
 		files:  openfiles.New(opts.Files),
 		rand:   newRand(),
 	}

@@ -38,10 +38,18 @@ func TestConformanceOfTheSimpleVariantWithoutDirectIO(t *testing.T) {
 
 func conforms(t *testing.T, c Config) {
 	aiotest.Run(t, func(t *testing.T) aiotest.Env {
+		flushes := &aiotest.Flushes{FS: c.FS}
+		if c.FS == nil {
+			flushes.FS = hostfs.New()
+		}
+		c := c
+		c.FS = flushes
 		return aiotest.Env{
 			Dir:  t.TempDir(),
 			Time: aiotest.Real,
 			Open: func(o aio.Options) (aio.Driver, error) { return New(o, c) },
+
+			FailFlushes: flushes.Fail,
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -26,8 +27,17 @@ func conformance(o sim.Options, time aiotest.Time) aiotest.Factory {
 		if err := aio.MkdirAll(w.FS(), "/data"); err != nil {
 			t.Fatal(err)
 		}
-		return aiotest.Env{Dir: "/data", Time: time, Open: func(o aio.Options) (aio.Driver, error) {
-			return w.Driver(o), nil
-		}}
+		env := aiotest.Env{Dir: "/data", Time: time}
+		env.Open = func(o aio.Options) (aio.Driver, error) { return w.Driver(o), nil }
+		var fault *sim.Injection
+		env.FailFlushes = func(err syscall.Errno) {
+			if fault != nil {
+				fault.End()
+			}
+			if fault = nil; err != 0 {
+				fault = w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Flushes | sim.DirSyncs}, Times: sim.Always, Err: err})
+			}
+		}
+		return env
 	}
 }

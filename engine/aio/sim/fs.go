@@ -22,7 +22,7 @@ type fsys struct {
 func (w *World) FS() aio.FS { return &fsys{w: w} }
 
 // FS is the blocking filesystem of d's helpers.
-func (d *Driver) FS() aio.FS { return &fsys{w: d.w, d: d} }
+func (d *Driver) FS() aio.FS { return aio.Watched(&fsys{w: d.w, d: d}, d.opt.FlushFailed) }
 
 // step is taken at the start of every call. It returns with the mutex held and
 // with the fault that is to strike, or with an error.

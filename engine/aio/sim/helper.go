@@ -168,11 +168,12 @@ func (p *helpers) wait() { p.done.Wait() }
 // work is the helper's work, on its own goroutine.
 func (h *helper) work() {
 	fs := &fsys{w: h.d.w, d: h.d, help: h}
+	all := aio.Watched(fs, h.d.opt.FlushFailed)
 	if h.job != nil {
-		h.job.Err = h.job.Job.Run(fs)
+		h.job.Err = h.job.Job.Run(all)
 		return
 	}
-	if !aio.RunFileOp(fs, h.file) {
+	if !aio.RunFileOp(all, h.file) {
 		h.file.Err = h.onHandle(fs, h.file)
 	}
 }
@@ -207,7 +208,9 @@ func (h *helper) onHandle(fs *fsys, op *aio.FileOp) error {
 	case aio.FileTruncate:
 		return f.on(fs).Truncate(op.Len)
 	case aio.FileSync:
-		return op.Flushed(f.on(fs).Sync())
+		err := f.on(fs).Sync()
+		aio.NoteFlush(h.d.opt.FlushFailed, err)
+		return err
 	}
 	return &aio.Error{Op: "submit", What: "file operation", Off: -1, Err: syscall.EINVAL}
 }
