@@ -29,6 +29,14 @@ type FS interface {
 	Stat(path string) (FSInfo, error)
 }
 
+// Spreader is an FS that can advise the filesystem below it.
+type Spreader interface {
+	// Spread advises that the directories in path have nothing to do with each other, so
+	// that they are better placed apart. It changes no content, and what a filesystem
+	// cannot do it does not.
+	Spread(path string)
+}
+
 // FSFile is an open file of an FS. ReadAt and WriteAt of a file opened with
 // OpenDirect need aligned memory, offsets and lengths.
 type FSFile interface {
