@@ -143,6 +143,11 @@ func Compare(a, b []Round, value func(Round) int64) Pairs {
 	for i := range min(len(a), len(b)) {
 		ratios = append(ratios, float64(value(a[i]))/float64(max(1, value(b[i]))))
 	}
+	return Ratios(ratios)
+}
+
+// Ratios is [Compare] of ratios that somebody else has computed.
+func Ratios(ratios []float64) Pairs {
 	same := func(f float64) float64 { return f }
 	p := Pairs{Median: Median(ratios, same), Count: len(ratios)}
 	if p.Count == 0 {

@@ -18,6 +18,10 @@ type Target struct {
 	Addr string
 	// Echo says that it is an [Echo], not a broker.
 	Echo bool
+	// Kafka, if not "", is the address of the broker's Kafka door. Messages then go and
+	// come by Kafka's protocol, over one connection each; everything else, such as the
+	// topic, goes to Addr.
+	Kafka string
 }
 
 // Spread says to which partition a frame goes.
@@ -170,6 +174,9 @@ type Load struct {
 	Pause time.Duration `json:"pause_ns,omitempty"`
 	// Live, if set, lets somebody look at the run.
 	Live *figure.Live `json:"-"`
+	// Produced, if set, is called when everything sent is answered, before what is read
+	// then, on a thread that measures.
+	Produced func() `json:"-"`
 	// Keep leaves the topic where it is.
 	Keep bool `json:"-"`
 	// CPUs that the threads are pinned to, in order; fewer or none: not pinned.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench/dialect"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -30,6 +31,7 @@ type link struct {
 	clock aio.Clock
 	sock  aio.Sock
 	to    framer
+	talk  dialect.Dialect
 	limit uint32 // largest frame taken, in bytes
 
 	send, recv aio.Op
@@ -45,7 +47,7 @@ type link struct {
 // newLink makes a link of an open socket. bufBytes is the size of each of its
 // send buffers, partBytes the largest frame expected.
 func newLink(drv aio.Driver, sock aio.Sock, to framer, bufBytes, partBytes int) (*link, error) {
-	l := &link{drv: drv, clock: drv.Clock(), sock: sock, to: to, limit: uint32(max(partBytes, wire.MaxFrameBeforeHello))}
+	l := &link{drv: drv, clock: drv.Clock(), sock: sock, to: to, talk: dialect.Native{}, limit: uint32(max(partBytes, wire.MaxFrameBeforeHello))}
 	for i := range l.bufs {
 		b, err := drv.Alloc(bufBytes)
 		if err != nil {
@@ -138,15 +140,16 @@ func (l *link) receive(data []byte, now int64) error {
 
 // whole delivers the frames that lie completely in data and returns the rest.
 func (l *link) whole(data []byte, now int64) ([]byte, error) {
-	for len(data) >= wire.HeaderSize {
-		h, err := wire.ParseHeader(data, l.limit)
+	head := l.talk.HeadSize()
+	for len(data) >= head {
+		h, err := l.talk.Head(data, l.limit)
 		if err != nil {
 			return nil, err
 		}
 		if len(data) < h.FrameSize() {
 			break
 		}
-		if err := l.to.frame(l, h, data[wire.HeaderSize:h.FrameSize()], now); err != nil {
+		if err := l.to.frame(l, h, data[head:h.FrameSize()], now); err != nil {
 			return nil, err
 		}
 		data = data[h.FrameSize():]
@@ -157,9 +160,10 @@ func (l *link) whole(data []byte, now int64) ([]byte, error) {
 // piece adds to the frame that is incomplete, delivers it when it is whole, and
 // returns the rest of data.
 func (l *link) piece(data []byte, now int64) ([]byte, error) {
-	want := wire.HeaderSize
+	head := l.talk.HeadSize()
+	want := head
 	if len(l.part) >= want {
-		h, err := wire.ParseHeader(l.part, l.limit)
+		h, err := l.talk.Head(l.part, l.limit)
 		if err != nil {
 			return nil, err
 		}
@@ -167,15 +171,15 @@ func (l *link) piece(data []byte, now int64) ([]byte, error) {
 	}
 	k := min(max(0, want-len(l.part)), len(data))
 	l.part = append(l.part, data[:k]...)
-	if len(l.part) < wire.HeaderSize {
+	if len(l.part) < head {
 		return data[k:], nil
 	}
-	h, err := wire.ParseHeader(l.part, l.limit)
+	h, err := l.talk.Head(l.part, l.limit)
 	if err != nil {
 		return nil, err
 	}
 	if len(l.part) == h.FrameSize() {
-		err = l.to.frame(l, h, l.part[wire.HeaderSize:], now)
+		err = l.to.frame(l, h, l.part[head:], now)
 		l.part = l.part[:0]
 	}
 	return data[k:], err

@@ -125,11 +125,11 @@ func (p *producer) build(intended int64) int {
 	start := len(dst)
 	req := wire.ProduceRequest{Topic: run.topic.ID, Partition: ln.partition, MinClass: run.load.Class}
 	corr := uint32(r.turn)<<16 | uint32(slot)
-	dst = wire.AppendProduceRequestHeader(dst, corr, &req, 0)
+	dst = p.link.talk.AppendProduce(dst, corr, &req, 0)
 	body := len(dst)
 	out := p.fill(dst, ln, key, intended)
 	// Now that the batch's size is known, the header is written again.
-	wire.AppendProduceRequestHeader(out[:start], corr, &req, len(out)-body)
+	p.link.talk.AppendProduce(out[:start], corr, &req, len(out)-body)
 	p.link.filled(out)
 	p.unsent = append(p.unsent, slot)
 	return len(out) - start
@@ -208,7 +208,7 @@ func (p *producer) frame(_ *link, h wire.Header, body []byte, now int64) error {
 		}
 		return fmt.Errorf("%w: %s: %s %s", ErrBroker, h.Op, e.Code, e.Message)
 	}
-	a, err := wire.DecodeProduceResponse(body)
+	a, err := p.link.talk.Produced(body)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/dialect"
 	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -15,6 +16,8 @@ const (
 	fetchBytes = 1 << 20
 	// fetchRecords is the most records that a fetch asks for: no limit of its own.
 	fetchRecords = 1 << 20
+	// fetchSize bounds a fetch, in bytes.
+	fetchSize = max(wire.HeaderSize+wire.FetchRequestSize, dialect.Overhead)
 )
 
 // partReader reads one partition from its start.
@@ -88,7 +91,7 @@ func (r *reader) doneAll() bool {
 }
 
 func (r *reader) fetch(pr *partReader, wait uint32) {
-	dst := r.link.room(wire.HeaderSize + wire.FetchRequestSize)
+	dst := r.link.room(fetchSize)
 	if dst == nil {
 		return
 	}
@@ -96,7 +99,7 @@ func (r *reader) fetch(pr *partReader, wait uint32) {
 		Topic: r.w.run.topic.ID, Partition: pr.partition, Offset: pr.offset,
 		MaxWait: wait, MinBytes: 1, MaxBytes: fetchBytes, MaxRecords: fetchRecords,
 	}
-	r.link.filled(wire.AppendFetchRequest(dst, uint32(pr.partition), &req))
+	r.link.filled(r.link.talk.AppendFetch(dst, uint32(pr.partition), &req))
 	pr.asked = true
 	r.asking++
 }
@@ -117,7 +120,7 @@ func (r *reader) frame(_ *link, h wire.Header, body []byte, now int64) error {
 	pr := r.byNumber[n]
 	pr.asked = false
 	r.asking--
-	a, err := wire.DecodeFetchResponse(body)
+	a, err := r.link.talk.Fetched(body)
 	if err != nil {
 		return err
 	}
@@ -127,7 +130,10 @@ func (r *reader) frame(_ *link, h wire.Header, body []byte, now int64) error {
 	if err := r.batches(pr, a.Batches, now); err != nil {
 		return fmt.Errorf("partition %d at %d: %w", n, pr.offset, err)
 	}
-	pr.offset, pr.durable = a.NextOffset, a.Durable
+	pr.durable = a.Durable
+	if a.NextOffset >= 0 { // by Kafka's protocol an answer without batches has none
+		pr.offset = a.NextOffset
+	}
 	if len(a.Batches) > 0 {
 		r.lastSeen = now
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mqd-broker/mqd/net/wire"
+	"github.com/mqd-broker/mqd/bench/dialect"
 )
 
 // startDelay is the time between the last connection and the first message.
@@ -75,10 +75,17 @@ func newRun(p Platform, target Target, load Load, part Part) (*run, error) {
 	if err := load.validate(); err != nil {
 		return nil, err
 	}
+	if target.Kafka != "" && (load.Partitions > 1 || load.Connections > 1) {
+		return nil, fmt.Errorf("%w: %d partitions, %d connections: one of each by Kafka's protocol, whose fetches wait one behind the other",
+			ErrConfig, load.Partitions, load.Connections)
+	}
 	r := &run{
 		platform: p, target: target, load: load, id: newID(), part: part,
 		frame: load.frameBytes(), open: load.Open(), begin: make(chan struct{}),
 		lanes: make([]lane, load.Connections*load.Partitions),
+	}
+	if target.Kafka != "" {
+		r.frame += dialect.Overhead
 	}
 	for i := range r.lanes {
 		r.lanes[i].id = uint32(i)
@@ -131,7 +138,11 @@ func (r *run) result(workers []*worker) *Result {
 func (r *run) fail() { r.failed.Store(true) }
 
 // finished says that a worker produces no more.
-func (r *run) finished() { r.producing.Add(-1) }
+func (r *run) finished() {
+	if r.producing.Add(-1) == 0 && r.load.Produced != nil {
+		r.load.Produced()
+	}
+}
 
 // allProduced reports whether no worker produces any more: then lanes are still.
 func (r *run) allProduced() bool { return r.producing.Load() == 0 }
@@ -192,9 +203,17 @@ func every(of, first int, all []int) []int {
 	return some
 }
 
+// talk is what the run's connections speak in place of the native protocol, nil for that.
+func (r *run) talk() dialect.Dialect {
+	if r.target.Kafka == "" {
+		return nil
+	}
+	return dialect.Kafka{Topic: r.topic.Name}
+}
+
 // readBuf is the size of a reader's send buffer: a fetch for each partition.
 func (r *run) readBuf() int {
-	return max(adminBuf, r.load.Partitions*(wire.HeaderSize+wire.FetchRequestSize))
+	return max(adminBuf, r.load.Partitions*fetchSize)
 }
 
 // wantedShard is the shard that connection n asks for. With as many connections

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 
+	"github.com/mqd-broker/mqd/bench/dialect"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -12,16 +13,24 @@ const adminBuf = 64 << 10
 
 // dial opens a connection and, for a broker, says hello; shard is the one wanted.
 // bufBytes and partBytes are as in newLink. The response of hello is zero for an
-// echo server, which knows none.
-func dial(lp *loop, target Target, shard int32, bufBytes, partBytes int) (*link, wire.HelloResponse, error) {
+// echo server, which knows none. With a dialect the connection goes to the Kafka door.
+func dial(lp *loop, target Target, talk dialect.Dialect, shard int32, bufBytes, partBytes int) (*link, wire.HelloResponse, error) {
 	var hello wire.HelloResponse
-	sock, err := lp.drv.Dial(target.Addr)
+	addr := target.Addr
+	if talk != nil {
+		addr = target.Kafka
+	}
+	sock, err := lp.drv.Dial(addr)
 	if err != nil {
 		return nil, hello, fmt.Errorf("%w: %w", ErrConnection, err)
 	}
 	l, err := newLink(lp.drv, sock, nil, bufBytes, partBytes)
 	if err != nil || target.Echo {
 		return l, hello, err
+	}
+	if talk != nil { // it knows no hello
+		l.talk = talk
+		return l, hello, nil
 	}
 	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendHelloRequest(dst, corr, wire.HelloRequest{
@@ -120,7 +129,7 @@ func administer(p Platform, target Target, f func(lp *loop, l *link) error) erro
 	o := aio.Options{Entries: 64, ArenaBytes: 4 * adminBuf, RecvBuffers: 8, RecvBufferBytes: 16 << 10, Files: 1, Helpers: 1}
 	return onThread(p, NoCPU, o, func(drv aio.Driver) error {
 		lp := newLoop(drv, p, Block)
-		l, _, err := dial(lp, target, wire.AnyShard, adminBuf, adminBuf)
+		l, _, err := dial(lp, target, nil, wire.AnyShard, adminBuf, adminBuf)
 		if err != nil {
 			return err
 		}

@@ -124,7 +124,7 @@ func (w *worker) main(drv aio.Driver) error {
 func (w *worker) connect() error {
 	r := w.run
 	for _, n := range r.connsOf(w.number) {
-		l, hello, err := dial(w.loop, r.target, r.wantedShard(n), r.sendBuf(), adminBuf)
+		l, hello, err := dial(w.loop, r.target, r.talk(), r.wantedShard(n), r.sendBuf(), adminBuf)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", n, err)
 		}
@@ -140,7 +140,7 @@ func (w *worker) connect() error {
 	if r.target.Echo || r.part.Consume.Of == 0 {
 		return nil
 	}
-	l, _, err := dial(w.loop, r.target, wire.AnyShard, r.readBuf(), fetchBytes+r.frame+adminBuf)
+	l, _, err := dial(w.loop, r.target, r.talk(), wire.AnyShard, r.readBuf(), fetchBytes+r.frame+adminBuf)
 	if err != nil {
 		return fmt.Errorf("reader: %w", err)
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	// Restart the bytes of messages in a broker that is killed, 0: 256 MiB.
 	Backlog int
 	Restart int64
+	// Doors has only Kafka's door measured beside the native one, and idle connections.
+	Doors bool
 	// Progress gets a line now and then.
 	Progress func(line string)
 }
@@ -113,13 +115,13 @@ func All(ctx context.Context, p bench.Platform, o Options) (*Report, error) {
 	if s.rep.Jitter, err = bench.MeasureJitter(ctx, p, o.Place(nil).Client(), min(settle, o.Long)); err != nil {
 		return nil, err
 	}
-	o.Progress("broker: start")
-	if s.broker, err = machine.StartBroker(ctx, o.Program, o.Dir, o.Args...); err != nil {
-		return nil, err
+	s.rep.Placement = o.Place(nil)
+	if !o.Doors {
+		err = s.alone(ctx)
 	}
-	s.rep.Placement = o.Place(machine.PinnedCPUs("/", s.broker.PID))
-	err = s.measure(ctx)
-	err = errors.Join(err, s.broker.Stop())
+	if err == nil {
+		err = s.doors(ctx)
+	}
 	s.rep.Seconds = time.Since(began).Seconds()
 	if err != nil {
 		return s.rep, err
@@ -130,6 +132,17 @@ func All(ctx context.Context, p bench.Platform, o Options) (*Report, error) {
 		failed = append(failed, c.Result.Err())
 	}
 	return s.rep, errors.Join(failed...)
+}
+
+// alone measures a broker, which it starts, without Kafka's door.
+func (s *session) alone(ctx context.Context) error {
+	s.o.Progress("broker: start")
+	var err error
+	if s.broker, err = machine.StartBroker(ctx, s.o.Program, s.o.Dir, s.o.Args...); err != nil {
+		return err
+	}
+	s.rep.Placement = s.o.Place(machine.PinnedCPUs("/", s.broker.PID))
+	return errors.Join(s.measure(ctx), s.broker.Stop())
 }
 
 func (s *session) measure(ctx context.Context) error {

@@ -41,7 +41,7 @@ func (s *session) catchUp(ctx context.Context) error {
 // the same one afterwards.
 func (s *session) limits(ctx context.Context) error {
 	s.rep.Rows = append(s.rep.Rows, missing("allocations a batch on a shard; buffers home",
-		"not to be seen from outside: TestProduceAllocatesNothing and its like hold it, and mqd_receive_buffers_free shows it"))
+		"not to be seen from outside: TestProduceAllocatesNothing, TestProduceAndFetchAllocateNothing of both doors and their like hold it, and mqd_receive_buffers_free shows it"))
 	row, err := s.memory()
 	if err != nil {
 		return err

@@ -114,6 +114,22 @@ func (b *Broker) await(ctx context.Context) error {
 	}
 }
 
+// Kafka is where Kafka clients connect to a broker that was started with a flag for that,
+// as its log tells.
+func (b *Broker) Kafka() (string, error) {
+	text, err := os.ReadFile(b.log)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, rest, ok := strings.Cut(line, `msg="serving Kafka clients" address=`); ok {
+			addr, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			return addr, nil
+		}
+	}
+	return "", fmt.Errorf("%w: its log tells of no address for Kafka clients", ErrStart)
+}
+
 // Restart kills the process as kill -9 does, starts it on the same data and tells how
 // long it took from there until clients could connect.
 func (b *Broker) Restart(ctx context.Context) (time.Duration, error) {

@@ -43,19 +43,43 @@ func CPUTime(root string, pid int) (time.Duration, error) {
 
 // PeakMemory is the most memory, in bytes, that a process has had resident. root is
 // "/" outside tests.
-func PeakMemory(root string, pid int) (int64, error) {
+func PeakMemory(root string, pid int) (int64, error) { return memory(root, pid, "VmHWM:") }
+
+// ResidentMemory is the memory, in bytes, that a process has resident. root is "/" outside
+// tests.
+func ResidentMemory(root string, pid int) (int64, error) { return memory(root, pid, "VmRSS:") }
+
+// SocketMemory is the memory, in bytes, that the kernel has for the buffers of all TCP
+// sockets of the machine, which is in no process's. root is "/" outside tests.
+func SocketMemory(root string) (int64, error) {
+	path := filepath.Join(root, "proc/net/sockstat")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "TCP:" && fields[len(fields)-2] == "mem" {
+			pages, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+			return pages * int64(os.Getpagesize()), err
+		}
+	}
+	return 0, fmt.Errorf("%s: no TCP memory", path)
+}
+
+// memory is a line of a process's status.
+func memory(root string, pid int, name string) (int64, error) {
 	path := filepath.Join(root, "proc", strconv.Itoa(pid), "status")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(line, name); ok {
 			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("%s: no line VmHWM", path)
+	return 0, fmt.Errorf("%s: no line %s", path, name)
 }
 
 // Scheduled is what the kernel's scheduler has given a thread.

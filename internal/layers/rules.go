@@ -57,6 +57,7 @@ var Table = []Package{
 	{Path: "bench/agent", Rank: 91},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
 	{Path: "bench/backlog", Rank: 90},
+	{Path: "bench/dialect", Rank: 89, External: []string{modKmsg}},
 	{Path: "bench/draw", Rank: 0},
 	{Path: "bench/figure", Rank: 0, External: []string{modHDR}},
 	{Path: "bench/ledger", Rank: 0},

@@ -18,12 +18,13 @@ func (t *tool) newAll() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "all [flags] [-- flags of serve]",
-		Short: "Measure the floors and a broker against its budgets, in about two minutes",
+		Short: "Measure the floors and a broker against its budgets, in about three minutes",
 		Long: `Start a broker on a new directory below --dir, measure disk, network and machine, and
 the broker against budgets made of these floors; then end the broker. The verdicts in
 the table are information: the exit status is 1 only if messages did not come back as
 they went out, or with --strict.`,
 		Example: `  mqd bench all
+  mqd bench all --doors
   mqd bench all --dir /var/lib/mqd -- --shards 1`,
 		Args: serveFlags,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +42,7 @@ they went out, or with --strict.`,
 	flags.DurationVar(&o.Long, "long", 3*time.Second, "length of other measurements")
 	flags.IntVar(&o.Backlog, "backlog", 1_000_000, "`messages` of a consumer's backlog")
 	flags.StringVar(&restart, "restart-size", "256MiB", "`size` of the messages in a broker that is killed and started again")
+	flags.BoolVar(&o.Doors, "doors", false, "measure only Kafka's door beside the native one, and idle connections")
 	flags.BoolVar(&strict, "strict", false, "exit with 1 as well if a budget fails")
 	return cmd
 }
