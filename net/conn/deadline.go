@@ -65,6 +65,9 @@ func (c *Conn) check(now int64) {
 		c.fail(ReasonSlowReader)
 		return
 	}
+	if c.out.empty() && now-c.active > int64(watchEvery) {
+		c.out.trim()
+	}
 	switch {
 	case c.phase == phaseFinishing:
 		if c.linger == lingerBriefly && now-c.lingers > int64(o.LingerTimeout) {

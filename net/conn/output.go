@@ -91,6 +91,16 @@ type output struct {
 	bytes   int      // queued and in flight
 }
 
+// keepParts is for how many parts a connection keeps room that has nothing to send.
+const keepParts = 128
+
+// trim gives room back that only a large answer needs. Nothing may be queued.
+func (o *output) trim() {
+	if len(o.ring) > keepParts {
+		o.ring, o.head = nil, 0
+	}
+}
+
 func (o *output) empty() bool { return o.n == 0 }
 
 func (o *output) at(i int) *part { return &o.ring[(o.head+i)&(len(o.ring)-1)] }

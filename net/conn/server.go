@@ -200,6 +200,7 @@ func (s *Server) retire(c *Conn) {
 	for l := range numLists {
 		c.leave(l)
 	}
+	c.out.trim()
 	ring := c.out.ring
 	*c = Conn{}
 	c.out.ring = ring

@@ -10,8 +10,11 @@ import (
 // which the connection lands.
 type greeting struct {
 	correlation uint32
-	clientID    string
 }
+
+// maxName bounds what a client calls itself and its tenant, in bytes: the tenant stays with
+// the connection.
+const maxName = 255
 
 // hello takes the first frame of a connection. What does not please ends it.
 func (p *peer) hello(h wire.Header, body []byte) {
@@ -31,6 +34,9 @@ func (p *peer) hello(h wire.Header, body []byte) {
 	case r.MinProtocol > wire.Protocol || r.MaxProtocol < wire.Protocol:
 		code = wire.CodeUnsupportedVersion
 		err = fmt.Errorf("protocol versions %d to %d, this broker speaks %d", r.MinProtocol, r.MaxProtocol, wire.Protocol)
+	case len(r.ClientID) > maxName || len(r.Tenant) > maxName:
+		code = wire.CodeMalformedFrame
+		err = fmt.Errorf("a client id of %d bytes, a tenant of %d, expected at most %d", len(r.ClientID), len(r.Tenant), maxName)
 	case r.AuthMechanism != "" || len(r.Auth) > 0:
 		code = wire.CodeAuthFailed
 		err = fmt.Errorf("authentication %q: this broker has none", r.AuthMechanism)
@@ -41,7 +47,7 @@ func (p *peer) hello(h wire.Header, body []byte) {
 		return
 	}
 	p.c.Tenant = r.Tenant
-	g := &greeting{correlation: h.Correlation, clientID: r.ClientID}
+	g := &greeting{correlation: h.Correlation}
 	want, s := int(r.WantedShard), p.srv
 	if want < 0 || want >= s.b.Node().Shards() || want == s.b.ID() {
 		p.welcome(g)
@@ -56,7 +62,7 @@ func (p *peer) hello(h wire.Header, body []byte) {
 func (p *peer) welcome(g *greeting) {
 	s := p.srv
 	n := s.b.Node()
-	p.greeted, p.clientID = true, g.clientID
+	p.greeted = true
 	p.limit = uint32(s.conns.MaxFrame())
 	p.c.SetLimit(s.conns.MaxFrame())
 	p.c.Establish()

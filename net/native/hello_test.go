@@ -1,6 +1,7 @@
 package native_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ func TestAHelloThatFailsIsAnsweredAndEndsTheConnection(t *testing.T) {
 	future.MinProtocol, future.MaxProtocol = 2, 9
 	past.MinProtocol, past.MaxProtocol = 0, 0
 	auth.AuthMechanism, auth.Auth = "PLAIN", []byte("secret")
+	tenant, client := good, good
+	tenant.Tenant, client.ClientID = strings.Repeat("t", 256), strings.Repeat("c", 256)
 	version := wire.AppendHelloRequest(nil, 7, good)
 	version[5] = 9
 	magic := wire.AppendHelloRequest(nil, 7, good)
@@ -42,6 +45,8 @@ func TestAHelloThatFailsIsAnsweredAndEndsTheConnection(t *testing.T) {
 		"protocol of the future": {wire.AppendHelloRequest(nil, 7, future), wire.CodeUnsupportedVersion},
 		"protocol of the past":   {wire.AppendHelloRequest(nil, 7, past), wire.CodeUnsupportedVersion},
 		"credentials":            {wire.AppendHelloRequest(nil, 7, auth), wire.CodeAuthFailed},
+		"long tenant":            {wire.AppendHelloRequest(nil, 7, tenant), wire.CodeMalformedFrame},
+		"long client id":         {wire.AppendHelloRequest(nil, 7, client), wire.CodeMalformedFrame},
 		"version":                {version, wire.CodeUnsupportedVersion},
 		"magic":                  {magic, wire.CodeMalformedFrame},
 		"no hello":               {wire.AppendPingRequest(nil, 7), wire.CodeHelloRequired},

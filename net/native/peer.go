@@ -11,13 +11,12 @@ type peer struct {
 	srv *Server
 	c   *conn.Conn
 
-	greeted  bool
-	over     bool      // the connection is gone; requests may still be out
-	bounded  bool      // has its bound in flight and is not read
-	busy     int       // long answers being made; meanwhile it is not read
-	limit    uint32    // of a frame, bytes
-	moving   *greeting // asked to be handed over
-	clientID string
+	greeted bool
+	over    bool      // the connection is gone; requests may still be out
+	bounded bool      // has its bound in flight and is not read
+	busy    int       // long answers being made; meanwhile it is not read
+	limit   uint32    // of a frame, bytes
+	moving  *greeting // asked to be handed over
 
 	inFlight      int
 	inFlightBytes int
