@@ -8,9 +8,6 @@ import (
 	"github.com/mqd-broker/mqd/net/conn"
 )
 
-// peersPerTurn is the number of connections whose peers a shard looks up in one turn.
-const peersPerTurn = 32
-
 // ConnFigures are those of a connection.
 type ConnFigures struct {
 	conn.Entry
@@ -21,30 +18,25 @@ type ConnFigures struct {
 	Age, Silent time.Duration
 }
 
-// listing has a shard list some of its connections, or look up the peers of some.
+// listing has a shard list some of its connections.
 type listing struct {
 	s       *member
 	entries []conn.Entry
 	more    int
 	now     int64
-	peers   []conn.Entry // to be looked up; nil: list
 	done    chan struct{}
 }
 
 // RunOn implements shard.Task.
 func (t *listing) RunOn(l *shard.Loop) {
-	if t.peers != nil {
-		t.s.conns.Name(t.peers)
-	} else {
-		t.entries, t.more = t.s.conns.List(t.entries)
-		t.now = l.Now()
-	}
+	t.entries, t.more = t.s.conns.List(t.entries)
+	t.now = l.Now()
 	close(t.done)
 }
 
 // ConnFigures tells of connections: up to limit of all shards together, on each shard those
 // that came first, and how many are left out. A shard that does not answer before ctx or the
-// node ends tells of none, and not of all peers.
+// node ends tells of none.
 func (n *Node) ConnFigures(ctx context.Context, limit int) (all []ConnFigures, leftOut int) {
 	leftOut = n.census.Count()
 	for i, s := range n.shards {
@@ -52,7 +44,6 @@ func (n *Node) ConnFigures(ctx context.Context, limit int) (all []ConnFigures, l
 		if !n.post(s, t) || !n.answered(ctx, t.done) {
 			continue
 		}
-		n.lookUp(ctx, s, t.entries)
 		for _, e := range t.entries {
 			all = append(all, ConnFigures{
 				Entry: e, Shard: i, Kafka: s.kafkaDoor != nil && e.Door == s.kafkaDoor.Number(),
@@ -61,18 +52,4 @@ func (n *Node) ConnFigures(ctx context.Context, limit int) (all []ConnFigures, l
 		}
 	}
 	return all, max(0, leftOut-len(all))
-}
-
-// lookUp has a shard look up the peers of its connections, some in each turn. The shard
-// writes to what is looked up until it has answered, so that entries get copies.
-func (n *Node) lookUp(ctx context.Context, s *member, entries []conn.Entry) {
-	for len(entries) > 0 {
-		some := entries[:min(len(entries), peersPerTurn)]
-		t := &listing{s: s, peers: append([]conn.Entry(nil), some...), done: make(chan struct{})}
-		if !n.post(s, t) || !n.answered(ctx, t.done) {
-			return
-		}
-		copy(some, t.peers)
-		entries = entries[len(some):]
-	}
 }

@@ -97,9 +97,11 @@ func (d *Door) Complete(op *aio.Op) {
 
 func (d *Door) accepted(sock aio.Sock) {
 	s := d.srv
-	bucket, ok := int32(0), false
+	// Asked once: later it would be a system call for each time that somebody wants to know,
+	// and nobody knows it when the peer has gone.
+	peer, bucket, ok := s.drv.PeerAddr(sock), int32(0), false
 	if !s.stopping {
-		bucket, ok = s.census.enter(s.loop.Now(), s.drv, sock)
+		bucket, ok = s.census.enter(s.loop.Now(), peer)
 	}
 	if !ok {
 		s.count.local[Refused]++
@@ -108,7 +110,7 @@ func (d *Door) accepted(sock aio.Sock) {
 	}
 	s.count.local[Accepted]++
 	c := s.newConn(d, sock)
-	c.bucket = bucket
+	c.peer, c.bucket = peer, bucket
 	d.proto.Opened(c, nil)
 }
 

@@ -3,8 +3,6 @@ package conn
 import (
 	"strings"
 	"sync/atomic"
-
-	"github.com/mqd-broker/mqd/engine/aio"
 )
 
 // censusBuckets is the number of counters for addresses. Two addresses share one only
@@ -46,8 +44,8 @@ func (c *Census) Count() int { return int(c.n.Load()) }
 // second in nanoseconds.
 const second = int64(1e9)
 
-// enter counts one more, if there is room. The bucket is for leave.
-func (c *Census) enter(now int64, d aio.Driver, sock aio.Sock) (bucket int32, ok bool) {
+// enter counts one more, from a peer, if there is room. The bucket is for leave.
+func (c *Census) enter(now int64, peer string) (bucket int32, ok bool) {
 	if !c.inTime(now) {
 		return 0, false
 	}
@@ -58,7 +56,7 @@ func (c *Census) enter(now int64, d aio.Driver, sock aio.Sock) (bucket int32, ok
 	if c.from == nil {
 		return 0, true
 	}
-	bucket = bucketOf(d.PeerAddr(sock))
+	bucket = bucketOf(peer)
 	if c.from[bucket].Add(1) > int32(c.limits.PerAddress) {
 		c.leave(bucket)
 		return 0, false

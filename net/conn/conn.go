@@ -49,7 +49,8 @@ type Conn struct {
 	door   *Door
 	sock   aio.Sock
 	id     uint64
-	bucket int32 // of the census
+	peer   string // its address, "" when unknown
+	bucket int32  // of the census
 	phase  phase
 	links  [numLists]link
 
@@ -90,8 +91,8 @@ func (c *Conn) ID() uint64 { return c.id }
 // Server is the server that has the connection.
 func (c *Conn) Server() *Server { return c.srv }
 
-// RemoteAddr is the peer's address, "" when unknown. It may allocate.
-func (c *Conn) RemoteAddr() string { return c.srv.drv.PeerAddr(c.sock) }
+// RemoteAddr is the peer's address, "" when unknown.
+func (c *Conn) RemoteAddr() string { return c.peer }
 
 // Over reports whether the connection is gone: what is answered is dropped.
 func (c *Conn) Over() bool { return c.phase == phaseOver }

@@ -20,6 +20,7 @@ type State struct {
 	// App is the protocol's, see [Conn.Move].
 	App any
 
+	peer        string
 	bucket      int32 // of the census
 	limit       int
 	established bool
@@ -75,7 +76,7 @@ func (c *Conn) export() *State {
 	st := c.moving
 	st.Door, st.Sock = c.door.number, c.sock
 	st.Tenant, st.Principal = c.Tenant, c.Principal
-	st.limit, st.established, st.eof, st.bucket = c.limit, c.established, c.eof, c.bucket
+	st.limit, st.established, st.eof, st.peer, st.bucket = c.limit, c.established, c.eof, c.peer, c.bucket
 	if n > 0 {
 		st.Unread = make([]byte, 0, n)
 	}
@@ -109,7 +110,7 @@ func (s *Server) Import(st *State) {
 	s.count.local[Imported]++
 	c := s.newConn(s.doors[st.Door], st.Sock)
 	c.Tenant, c.Principal = st.Tenant, st.Principal
-	c.limit, c.established, c.eof, c.bucket = st.limit, st.established, st.eof, st.bucket
+	c.limit, c.established, c.eof, c.peer, c.bucket = st.limit, st.established, st.eof, st.peer, st.bucket
 	rest := st.Unread
 	for _, a := range st.pieces {
 		c.unread.push(c.newInbuf(noBuf, rest[:a.n:a.n], a.at))

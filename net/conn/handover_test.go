@@ -1,6 +1,7 @@
 package conn_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -39,6 +40,35 @@ func TestAMovedConnectionGoesOnWithItsPipelinedBytes(t *testing.T) {
 		c.close()
 		r.home()
 	}
+}
+
+// Whoever lists connections is told where they come from wherever they have moved to, and
+// is not kept from it by a peer that has gone.
+func TestAConnectionKeepsTheAddressOfItsPeer(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 72, shards: 2})
+	listed := func() (all []conn.Entry) {
+		for _, s := range r.shards {
+			list, _ := s.srv.List(make([]conn.Entry, 0, 4))
+			all = append(all, list...)
+		}
+		return all
+	}
+	c := r.dial()
+	c.write(frame('e', noise(30, 1)))
+	c.waitFor(1)
+	before := listed()
+	if len(before) != 1 || !strings.Contains(before[0].Peer, ":") {
+		t.Fatalf("listed: %+v", before)
+	}
+	for to := range byte(2) { // on one of the two it is already
+		c.write(append(frame('m', []byte{to}), frame('e', noise(30, 1))...))
+		r.settle()
+		if after := listed(); len(after) != 1 || after[0].Peer != before[0].Peer {
+			t.Errorf("on shard %d: %+v, expected the peer %s", to, after, before[0].Peer)
+		}
+	}
+	c.close()
+	r.home()
 }
 
 func TestAMoveThatIsRefusedStays(t *testing.T) {
