@@ -59,6 +59,12 @@ var variants = []struct {
 	{"commit of a group answered before it is durable", nil, false, []Change{
 		{"broker/coordinator.go", "\tif c.last != nil {\n\t\tc.last.answers.take(&c.fresh)\n", "\tif c.last != nil && c.last.c == nil {\n\t\tc.last.answers.take(&c.fresh)\n"},
 	}},
+	{"generation of a Kafka client not checked", nil, false, []Change{
+		{"broker/classic/rebalance.go", "\tcase c.Generation != g.generation:\n", "\tcase c.Kind > Commit:\n"},
+	}},
+	{"Kafka clients told what to read before it is durable", nil, false, []Change{
+		{"broker/classic.go", "\t\tcase ok && (kind == classic.Join || kind == classic.Sync):\n\t\t\tc.answerLater(r)\n", ""},
+	}},
 	{"compacted log takes its place before it is flushed", nil, true, []Change{
 		{"engine/compaction/rewriting.go", "\tif err := f.Sync(); err != nil {\n\t\treturn &FlushError{err}\n\t}\n\treturn nil\n", "\treturn nil\n"},
 	}},

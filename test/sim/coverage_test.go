@@ -87,6 +87,7 @@ const (
 	sawKafkaRound      state = "Kafka clients told what to read"
 	sawKafkaCommit     state = "commit of a Kafka client acknowledged"
 	sawKafkaFenced     state = "commit of a Kafka client refused"
+	sawKafkaStale      state = "Kafka client with an older generation refused"
 	sawRot             state = "byte damaged"
 	sawRotTold         state = "damage told of"
 	sawRotRefused      state = "start refused because of damage"
@@ -100,7 +101,7 @@ var states = []state{
 	sawFlushFailed2, sawReadFailed, sawSegmentFailed, sawShortWrite, sawNoSpace, sawTaken, sawCommit, sawBackwards, sawRaised, sawClockJump,
 	sawClockBack, sawClockAhead, sawAged, sawAgedAfterJump, sawOutgrown, sawTrim, sawShorterLife, sawExpired, sawBelowStart, sawTrimmedRead, sawReadOnly, sawCompacted,
 	sawSuperseded, sawTombstone, sawCompactOn, sawCompactOff, sawCompactFailed, sawCompactFault, sawCrashCompacting, sawCrashReplacing,
-	sawKafkaProduce, sawKafkaNoAcks, sawKafkaIdempotent, sawKafkaFetch, sawKafkaBelowStart, sawKafkaRound, sawKafkaCommit, sawKafkaFenced, sawRot, sawRotTold, sawRotRefused,
+	sawKafkaProduce, sawKafkaNoAcks, sawKafkaIdempotent, sawKafkaFetch, sawKafkaBelowStart, sawKafkaRound, sawKafkaCommit, sawKafkaFenced, sawKafkaStale, sawRot, sawRotTold, sawRotRefused,
 }
 
 // table counts runs by the states that they reached, and operations by kind.

@@ -18,8 +18,8 @@ const (
 	rebalanceUnderWay  = 27
 	memberIDRequired   = 79
 	fencedInstance     = 82
-	sessionMillis      = 60 // longer than anything but a life takes
-	rebalanceMillis    = 40
+	sessionMillis      = 40 // members are heard of once a millisecond
+	rebalanceMillis    = 4
 	noGeneration       = -1
 	kafkaCommitsAtOnce = 4
 )
@@ -42,7 +42,9 @@ type kafkaMember struct {
 	beating    bool
 	commits    int // on their way
 	next, beat int64
-	stray      int // life in which a join without an id has been lost
+	stray      int  // life in which a join without an id has been lost
+	born       int  // life in which it got its id
+	told       bool // something under this id
 }
 
 func (r *run) newKafkaMember(g *kafkaGroup, static bool) *kafkaMember {
@@ -75,8 +77,11 @@ func (m *kafkaMember) act(now int64) {
 		m.die()
 	case n == 2 && m.commits == 0:
 		m.join()
+	case n < 8 && m.instance != nil: // it sleeps through a rebalance, and stays a member
+		m.next = now + int64(5+r.rng.IntN(25))*1e6
+		m.beat = m.next + int64(r.rng.IntN(2))*800_000
 	case now >= m.beat && !m.beating:
-		m.beat = now + 2_000_000
+		m.beat = now + 800_000
 		m.heartbeat()
 	default:
 		m.work()
@@ -112,7 +117,7 @@ func (m *kafkaMember) die() {
 }
 
 func (m *kafkaMember) forget() {
-	m.id, m.generation, m.in, m.owned = "", noGeneration, false, nil
+	m.id, m.generation, m.in, m.owned, m.told = "", noGeneration, false, nil, false
 }
 
 // join joins, or takes part in the next generation.
@@ -155,6 +160,7 @@ func (m *kafkaMember) lost() {
 }
 
 func (m *kafkaMember) joined(a *kmsg.JoinGroupResponse) {
+	r := m.r
 	if a.ErrorCode == memberIDRequired {
 		m.id = a.MemberID
 		m.join()
@@ -162,6 +168,9 @@ func (m *kafkaMember) joined(a *kmsg.JoinGroupResponse) {
 	}
 	if m.refused("join", a.ErrorCode) {
 		return
+	}
+	if m.id != a.MemberID {
+		m.born, m.told = r.lives, false
 	}
 	m.id, m.generation = a.MemberID, a.Generation
 	q := kmsg.NewPtrSyncGroupRequest()
@@ -196,7 +205,7 @@ func (m *kafkaMember) synced(sent int64, a *kmsg.SyncGroupResponse) {
 	if name := string(plan.UserData[4:]); name != nameOf(m.id, m.instance) {
 		r.failf("%s: member %s is told what was assigned to %s", m.g.name, m.id, name)
 	}
-	m.number, m.in = binary.BigEndian.Uint32(plan.UserData), true
+	m.number, m.in, m.told = binary.BigEndian.Uint32(plan.UserData), true, true
 	m.g.told(m, m.number, sent)
 	was := m.owned
 	m.owned = nil
@@ -220,12 +229,17 @@ func (m *kafkaMember) refused(what string, code int16) bool {
 		return false
 	case loadingGroup, groupNotAvailable, notCoordinator:
 		m.next = r.w.Now() + int64(r.rng.IntN(1_000_000))
-	case illegalGeneration, rebalanceUnderWay:
+	case illegalGeneration:
+		m.in = false
+		r.cover(sawKafkaStale)
+	case rebalanceUnderWay:
 		m.in = false
 	case unknownMember:
 		m.forget()
 	case fencedInstance:
-		if m.stray != r.lives { // no other join of its own can have taken its place
+		// Another join of its own may have taken its place. And as at Apache Kafka a start
+		// knows who takes part in a generation when they have been told what to read.
+		if m.stray != r.lives && (m.told || m.born == r.lives) {
 			r.failf("%s: a %s of %s, generation %d, is fenced, and nobody else has its instance", m.g.name, what, m.id, m.generation)
 		}
 		m.forget()
