@@ -58,6 +58,7 @@ func TestABundleHasWhatAReportNeeds(t *testing.T) {
 	b := serve(t, dir, "--admin-listen", admin, "--admin-pprof", "--trace-record")
 	b.must("", "topic", "create", "orders")
 	b.must("nobody else shall read this\n", "produce", "orders")
+	b.serving() // its line is in the log from here on
 	args := []string{"debug", "bundle", "--admin", admin, "--between", "0s", "--log", "-", "--out"}
 	if r := run(t, b.log.String(), append(args, out)...); r.status != 0 || r.errs != "" || strings.Contains(r.out, "not in it") {
 		t.Fatalf("status %d: %s%s", r.status, r.out, r.errs)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -247,11 +248,24 @@ func (b *broker) serving() map[string]any {
 	return fields
 }
 
+// warned waits for a warning. The log comes through a pipe of its own, so it can be behind
+// all that has happened since.
+func (b *broker) warned(text string) {
+	b.t.Helper()
+	if !b.log.waitFor(func(all string) bool {
+		return slices.ContainsFunc(warningsOf(all), func(line string) bool { return strings.Contains(line, text) })
+	}) {
+		b.t.Fatalf("no warning %q in the log:\n%s", text, b.log)
+	}
+}
+
 // warnings are the warnings in the log so far, a line each.
-func (b *broker) warnings() []string {
+func (b *broker) warnings() []string { return warningsOf(b.log.String()) }
+
+func warningsOf(text string) []string {
 	var lines []string
-	for line := range strings.Lines(b.log.String()) {
-		if strings.Contains(line, `"level":"WARN"`) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, `"level":"WARN"`) && strings.HasSuffix(line, "\n") {
 			lines = append(lines, line)
 		}
 	}

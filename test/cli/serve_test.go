@@ -149,7 +149,7 @@ func TestAJournalTooSmallForTheMessagesIsRefused(t *testing.T) {
 
 func TestAnAdvertisedAddressWithoutAListenerIsWarnedOf(t *testing.T) {
 	b := serve(t, t.TempDir(), "--kafka-advertise", "broker.example:9092")
-	wants(t, b.log.String(), `"level":"WARN"`, "kafka.advertise is for nobody")
+	b.warned("kafka.advertise is for nobody")
 	b.stop()
 	wants(t, refused(t, "--data-dir", t.TempDir(), "--kafka-advertise", "foo"), `kafka.advertise is "foo", expected host:port`)
 }
@@ -163,7 +163,7 @@ func TestMoreShardsThanCPUsRunWithAWarning(t *testing.T) {
 	if got := b.serving()["shards"]; got != float64(shards) {
 		t.Errorf("%v shards", got)
 	}
-	wants(t, b.log.String(), `"level":"WARN"`, "they share CPUs")
+	b.warned("they share CPUs")
 	b.must("", "topic", "create", "t", "--partitions", "64")
 	b.must("a\nb\nc\n", "produce", "t")
 	if got := strings.Fields(b.must("", "consume", "t")); len(got) != 3 {

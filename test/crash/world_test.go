@@ -153,6 +153,10 @@ func (w *world) ready() string {
 	if w.readyLife != w.life {
 		w.readyLife = w.life
 		w.report.starts = append(w.report.starts, took)
+		// What it has found it says before that.
+		if _, err := w.broker.Said(ctx, `"msg":"serving"`); err != nil {
+			w.t.Fatalf("seed %d, life %d: %v", w.seed, w.life, err)
+		}
 		w.torn()
 	}
 	w.gate.open(addr)

@@ -69,9 +69,12 @@ func start(t *testing.T, at *host, driver string) *broker {
 // closed is how many connections have ended, by the reason.
 func (b *broker) closed() map[string]int {
 	b.t.Helper()
-	m := adminLine.FindStringSubmatch(b.p.LogTail())
-	if m == nil {
-		b.t.Fatalf("the log does not say where the admin HTTP is: %s", b.p.LogTail())
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	line, err := b.p.Said(ctx, `msg="admin HTTP"`)
+	m := adminLine.FindStringSubmatch(line)
+	if err != nil || m == nil {
+		b.t.Fatalf("the log does not say where the admin HTTP is: %q, %v", line, err)
 	}
 	c, err := b.at.dial(b.t.Context(), m[1])
 	if err != nil {

@@ -30,6 +30,9 @@ type broker struct {
 	t    *testing.T
 	p    *process.Broker
 	addr string
+
+	adminOf   *process.Broker // whose admin HTTP is at adminAddr
+	adminAddr string
 }
 
 // start starts a broker, and ends it in order when the test is over: whatever

@@ -21,11 +21,17 @@ var adminLine = regexp.MustCompile(`msg="admin HTTP" address=(\S+)`)
 // admin is the address of the broker's admin HTTP.
 func (b *broker) admin() string {
 	b.t.Helper()
-	m := adminLine.FindStringSubmatch(b.p.LogTail())
-	if m == nil {
-		b.t.Fatalf("the log does not say where the admin HTTP is: %s", b.p.LogTail())
+	if b.adminOf != b.p { // the log of later has the line no more
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		line, err := b.p.Said(ctx, `msg="admin HTTP"`)
+		m := adminLine.FindStringSubmatch(line)
+		if err != nil || m == nil {
+			b.t.Fatalf("the log does not say where the admin HTTP is: %q, %v", line, err)
+		}
+		b.adminOf, b.adminAddr = b.p, m[1]
 	}
-	return m[1]
+	return b.adminAddr
 }
 
 // get asks the admin HTTP.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -167,14 +166,11 @@ type recovered struct {
 
 // recovery is what the broker said about its start. It says so after its address.
 func (m *machine) recovery() (r recovered, err error) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
-		for text := range strings.Lines(m.broker.LogTail()) {
-			if strings.Contains(text, `"msg":"serving"`) && strings.HasSuffix(text, "\n") {
-				return r, json.Unmarshal([]byte(text), &r)
-			}
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	line, err := m.broker.Said(ctx, `"msg":"serving"`)
+	if err == nil {
+		err = json.Unmarshal([]byte(line), &r)
 	}
-	return r, errors.New("the broker serves and has not logged it")
+	return r, err
 }

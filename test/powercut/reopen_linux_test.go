@@ -118,16 +118,17 @@ func (m *machine) failAFlush(d *fusedisk.Disk) error {
 
 // askAdmin asks the broker's admin HTTP.
 func (m *machine) askAdmin(method, path string) (status int, body string, err error) {
-	addr := ""
-	for text := range strings.Lines(m.broker.LogTail()) {
-		var line struct{ Msg, Address string }
-		if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "admin HTTP" {
-			addr = line.Address
-		}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, nil)
+	text, err := m.broker.Said(ctx, `"msg":"admin HTTP"`)
+	var line struct{ Address string }
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &line)
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+line.Address+path, nil)
 	if err != nil {
 		return 0, "", err
 	}

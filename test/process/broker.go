@@ -215,8 +215,33 @@ func (b *Broker) Signal(s os.Signal) error {
 // gone.
 func (b *Broker) Ended() string { return b.cmd.ProcessState.String() }
 
-// LogTail is the newest of what the broker has written to standard error.
+// LogTail is the newest of what the broker has written to standard error. That comes
+// through a pipe of its own: what a test has to find there it waits for, with Said.
 func (b *Broker) LogTail() string { return b.log.String() }
+
+// Said waits until the newest of what the broker has written has a whole line with text in
+// it, and returns the first one. The error says that the broker has ended without, or is
+// ctx's.
+func (b *Broker) Said(ctx context.Context, text string) (string, error) {
+	for gone := false; ; {
+		more := b.log.next()
+		for line := range strings.Lines(b.LogTail()) {
+			if strings.Contains(line, text) && strings.HasSuffix(line, "\n") {
+				return line, nil
+			}
+		}
+		if gone {
+			return "", fmt.Errorf("broker ended (%v) and did not say %q; it said: %s", b.cmd.ProcessState, text, b.LogTail())
+		}
+		select {
+		case <-more:
+		case <-b.done: // all that it has written is there
+			gone = true
+		case <-ctx.Done():
+			return "", fmt.Errorf("broker does not say %q: %w; it said: %s", text, ctx.Err(), b.LogTail())
+		}
+	}
+}
 
 // tail keeps the end of a log.
 type tail struct {
@@ -224,6 +249,7 @@ type tail struct {
 
 	mu   sync.Mutex
 	kept []byte
+	more chan struct{} // closed when there is more; nil if nobody waits
 }
 
 // tailBytes is how much of a log is kept.
@@ -236,6 +262,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	if n := len(t.kept) - tailBytes; n > tailBytes {
 		t.kept = append(t.kept[:0], t.kept[n:]...)
 	}
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
+	}
 	t.mu.Unlock()
 	if t.to != nil {
 		return t.to.Write(p)
@@ -247,4 +277,14 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.kept[max(0, len(t.kept)-tailBytes):])
+}
+
+// next is closed when there is more than now.
+func (t *tail) next() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more == nil {
+		t.more = make(chan struct{})
+	}
+	return t.more
 }
