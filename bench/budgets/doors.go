@@ -155,16 +155,20 @@ func (d *doors) cost(ctx context.Context) error {
 
 // endToEnd measures how long messages take that are read as they are written.
 func (d *doors) endToEnd(ctx context.Context) error {
-	d.s.o.Progress("Kafka's door: end to end")
+	return errors.Join(d.endToEndWith(ctx, bench.Poll), d.endToEndWith(ctx, bench.Block))
+}
+
+func (d *doors) endToEndWith(ctx context.Context, client bench.Idle) error {
+	d.s.o.Progress("Kafka's door: end to end, client " + client.String())
 	all, err := d.interleave(ctx, bench.Load{
-		Class: wire.ClassMemory, Size: doorSize, Rate: doorRate, Client: bench.Poll,
+		Class: wire.ClassMemory, Size: doorSize, Rate: doorRate, Client: client,
 		Reading: bench.Live, Duration: d.s.o.Piece, Warmup: d.s.o.Piece / 4,
 	})
 	if err != nil {
 		return err
 	}
 	p99 := func(t through) float64 { return float64(t.EndToEnd.P99) }
-	what := fmt.Sprintf("end to end, %d msg/s, client poll, p99", doorRate)
+	what := fmt.Sprintf("end to end, %d msg/s, client %s, p99", doorRate, client)
 	budget := latencyBudget{[]term{{1, "J", d.s.rep.Jitter.Gaps.P99}}, 300 * int64(time.Microsecond)}
 	last := d.s.rep.Cases[len(d.s.rep.Cases)-numDoors:]
 	d.s.rep.Rows = append(d.s.rep.Rows,

@@ -26,7 +26,7 @@ func TestBothDoorsAreMeasuredByTheSameClient(t *testing.T) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !r.Complete || len(r.Cases) != 4 || len(r.Rows) != 6 {
+	if !r.Complete || len(r.Cases) != 6 || len(r.Rows) != 8 {
 		t.Fatalf("%d cases, %d rows\n%s", len(r.Cases), len(r.Rows), out)
 	}
 	for _, c := range r.Cases {
