@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/hostfs"
@@ -45,7 +44,6 @@ type Config struct {
 type Driver struct {
 	sys    calls
 	simple bool
-	failed *atomic.Bool // Options.FlushFailed
 	fs     *buffering
 	files  openfiles.Table
 	arena  *arena
@@ -99,7 +97,6 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 	d := &Driver{
 		sys:    cfg.calls,
 		simple: cfg.Simple,
-		failed: opts.FlushFailed,
 		fs:     &buffering{FS: aio.Watched(cfg.FS, opts.FlushFailed)},
 		files:  openfiles.New(opts.Files),
 		rand:   newRand(),

@@ -97,7 +97,6 @@ func (t *task) write(sys calls) {
 func (t *task) flush(sys calls) {
 	if errno := sys.fdatasync(t.fd); errno != 0 {
 		t.err = errno
-		aio.NoteFlush(t.failed, t.err)
 	}
 }
 
@@ -144,7 +143,7 @@ func (d *Driver) submitData(op *aio.Op) {
 	f.Flying++
 	d.data.push(task{
 		op: op, kind: op.Kind, durable: op.Flags&aio.FlagDSYNC != 0, direct: f.Direct,
-		fd: f.Fd, buf: op.Buf, off: op.Off, failed: d.failed,
+		fd: f.Fd, buf: op.Buf, off: op.Off,
 	})
 }
 

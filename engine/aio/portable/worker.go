@@ -33,7 +33,6 @@ type task struct {
 	off     int64
 	n       int // bytes done
 	err     error
-	failed  *atomic.Bool // set when a flush fails
 }
 
 // worker is a thread that does one task at a time.
