@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench"
@@ -154,30 +155,33 @@ func (l lines) Write(b []byte) (int, error) {
 }
 
 func TestARunUnderWayIsALineThatGoesAway(t *testing.T) {
-	written := make(lines)
-	var looks atomic.Int64
-	end := show(t.Context(), written, func() *figure.Glance {
-		looks.Add(1)
-		g := figure.NewGlance()
-		g.Acked = 5
-		return g
-	}, time.Millisecond)
-	if first := <-written; !strings.HasPrefix(first, "\r\x1b[K   0 s") || !strings.Contains(first, "messages/s") || looks.Load() < 2 {
-		t.Errorf("%q after %d looks", first, looks.Load())
-	}
-	ended := make(chan struct{})
-	go func() { end(); close(ended) }()
-	last := ""
-	for done := false; !done; {
-		select {
-		case last = <-written:
-		case <-ended:
-			done = true
+	// In a bubble, so that the first line is of the first millisecond on any machine.
+	synctest.Test(t, func(t *testing.T) {
+		written := make(lines)
+		var looks atomic.Int64
+		end := show(t.Context(), written, func() *figure.Glance {
+			looks.Add(1)
+			g := figure.NewGlance()
+			g.Acked = 5
+			return g
+		}, time.Millisecond)
+		if first := <-written; !strings.HasPrefix(first, "\r\x1b[K   0 s") || !strings.Contains(first, "messages/s") || looks.Load() < 2 {
+			t.Errorf("%q after %d looks", first, looks.Load())
 		}
-	}
-	if last != "\r\x1b[K" {
-		t.Errorf("the last was %q", last)
-	}
+		ended := make(chan struct{})
+		go func() { end(); close(ended) }()
+		last := ""
+		for done := false; !done; {
+			select {
+			case last = <-written:
+			case <-ended:
+				done = true
+			}
+		}
+		if last != "\r\x1b[K" {
+			t.Errorf("the last was %q", last)
+		}
+	})
 	var none strings.Builder
 	if liveTo(&none) != nil {
 		t.Error("what is no terminal is one")
