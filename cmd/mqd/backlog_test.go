@@ -36,6 +36,21 @@ func TestBenchBacklogRefusesFlagsForABrokerThatRuns(t *testing.T) {
 	}
 }
 
+func TestBenchBacklogDoesNotTakeNothingForTheDefault(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--messages=0": "--messages is 0, expected 1 or more", "--messages=-1": "--messages is -1, expected 1 or more", "--size=0": "--size is 0, expected 16 or more",
+		"--batch-messages=0": "--batch-messages is 0", "--partitions=0": "--partitions is 0", "--rounds=0": "--rounds is 0, expected 1 or more",
+		"--answer-bytes=0": "--answer-bytes is 0", "--answer-records=0": "--answer-records is 0", "--server-pid=-1": "--server-pid is -1",
+		"--pause=-1s": "--pause is -1s, expected 0s or more", "--duration=-1s": "--duration is -1s, expected 0s or more", "--pause=1s --rate=0": "--rate is 0, expected 1 or more",
+	} {
+		// No broker answers there: what is not refused ends at once all the same.
+		_, err := runBench(t, append([]string{"backlog", "--server", "127.0.0.1:1"}, strings.Fields(flag)...)...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", flag, err, want)
+		}
+	}
+}
+
 func TestBenchBacklogHasAConsumerPause(t *testing.T) {
 	if _, err := benchPlatform(); err != nil {
 		t.Skipf("no driver here: %v", err)

@@ -102,6 +102,9 @@ func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
 	if v.server != "" && len(args) > 0 {
 		return fmt.Errorf("%q: flags of serve are for a broker that bench starts, not for one at --server", args)
 	}
+	if err := v.nonsense(); err != nil {
+		return err
+	}
 	if v.pause != 0 {
 		return v.paused(cmd, v.load(), args)
 	}
@@ -134,6 +137,35 @@ func (v *verb) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	r, err := backlog.Run(ctx, v.options)
 	return errors.Join(stop(), v.report(out, r, err))
+}
+
+// nonsense is the error of flags that ask for nothing, which would be taken for the
+// defaults.
+func (v *verb) nonsense() error {
+	o, size := &v.options, 16
+	if v.pause != 0 {
+		size = 0 // that measurement needs none
+	}
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{
+		{"messages", o.Messages, 1}, {"size", o.Size, size}, {"batch-messages", o.Batch, 1}, {"partitions", o.Partitions, 1}, {"rounds", o.Rounds, 1},
+		{"answer-bytes", v.bytes, 1}, {"answer-records", v.records, 1}, {"server-pid", o.PID, 0},
+	} {
+		if n.value < n.least {
+			return fmt.Errorf("--%s is %d, expected %d or more", n.flag, n.value, n.least)
+		}
+	}
+	switch {
+	case v.pause < 0:
+		return fmt.Errorf("--pause is %v, expected 0s or more", v.pause)
+	case v.duration < 0:
+		return fmt.Errorf("--duration is %v, expected 0s or more", v.duration)
+	case v.pause > 0 && v.rate < 1:
+		return fmt.Errorf("--rate is %d, expected 1 or more", v.rate)
+	}
+	return nil
 }
 
 // load is what a measurement of a pause is asked for. A frame has one message unless that
