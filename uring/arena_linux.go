@@ -40,7 +40,7 @@ func newArena(size int64, piece int) (*arena, error) {
 	n := int(size+aio.BlockSize-1) &^ (aio.BlockSize - 1)
 	mapping, err := unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("uring: mapping %d bytes of I/O memory: %w", n, err)
+		return nil, fmt.Errorf("%w: uring: mapping %d bytes of I/O memory: %w", aio.ErrMapping, n, err)
 	}
 	skip := int(-addressOf(mapping) & (hugePage - 1))
 	a := &arena{mapping: mapping, piece: piece, mem: mapping[skip : skip+n : skip+n]}

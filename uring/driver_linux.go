@@ -107,8 +107,8 @@ type Driver struct {
 var _ aio.Driver = (*Driver)(nil)
 
 // New makes a driver on the calling thread, which owns it from then on: the
-// goroutine must be locked to it. Errors wrap ErrForbidden, ErrUnsupported or
-// ErrLockedMemory where that is the reason.
+// goroutine must be locked to it. Errors wrap ErrForbidden, ErrUnsupported,
+// ErrLockedMemory or [aio.ErrMapping] where that is the reason.
 func New(opts aio.Options, cfg Config) (*Driver, error) {
 	opts = opts.WithDefaults()
 	cfg = cfg.withDefaults(opts)
@@ -123,7 +123,7 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		waiting: make([]uint32, 0, opts.Entries),
 	}
 	if err := d.build(opts, cfg); err != nil {
-		if errors.Is(err, unix.ENOMEM) && !errors.Is(err, ErrLockedMemory) && d.ring != nil {
+		if errors.Is(err, unix.ENOMEM) && !errors.Is(err, ErrLockedMemory) && !errors.Is(err, aio.ErrMapping) && d.ring != nil {
 			err = fmt.Errorf("%w: %w; each driver needs LimitMEMLOCK=%d (or infinity)", ErrLockedMemory, err, d.lockedBytes(opts))
 		}
 		d.unmap()

@@ -178,3 +178,19 @@ func (e entries) needInjection(t testing.TB) {
 		t.Skip("the kernel has no NOP with a chosen result (Linux 6.10)")
 	}
 }
+
+// A cache that is larger than the machine's memory is no matter of the limit of locked
+// memory.
+func TestMoreMemoryThanThereIsIsNoMatterOfLocking(t *testing.T) {
+	o := small
+	o.ArenaBytes = 1 << 50 // more than there are addresses
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	d, err := New(o, Config{})
+	if err == nil {
+		t.Fatal(errors.Join(errors.New("there is"), d.Close()))
+	}
+	if !errors.Is(err, aio.ErrMapping) || errors.Is(err, ErrLockedMemory) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -230,6 +230,8 @@ func startAdvice(err error, c *settings.Config) string {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 	}
 	switch {
+	case is(aio.ErrMapping):
+		return fmt.Sprintf("%v; --cache-size is %s for all shards together: lower it", err, quantity.Bytes(c.CacheSize))
 	case is(driverErrors...):
 		return fmt.Sprintf("%v; or use the portable driver, with --io=portable", err)
 	case is(checkpoint.ErrUnsupported, journal.ErrVersion, catalog.ErrUnsupported):

@@ -17,6 +17,8 @@ var (
 	ErrNoBuffers = errors.New("receive buffers used up")
 	// ErrNoMemory: the arena is used up.
 	ErrNoMemory = errors.New("I/O memory used up")
+	// ErrMapping: the system does not give so much I/O memory.
+	ErrMapping = errors.New("there is not so much memory")
 	// ErrShort: a write made no progress.
 	ErrShort = errors.New("write made no progress")
 	// ErrLocked: another process holds the lock.

@@ -13,7 +13,7 @@ import (
 func mapAnon(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("portable: mapping %d bytes of I/O memory: %w", n, err)
+		return nil, fmt.Errorf("%w: portable: mapping %d bytes of I/O memory: %w", aio.ErrMapping, n, err)
 	}
 	return b, nil
 }
