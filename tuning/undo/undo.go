@@ -165,7 +165,9 @@ func (c *Change) put(f Files, content string, exists bool) error {
 
 // Revert takes a record's changes back, the last one first, and removes the record.
 // Files that somebody else has changed since are left, and the record stays, unless
-// force is set. So they are when the kernel refuses a value.
+// force is set. So they are when the kernel refuses a value. Where the kernel has a value
+// follow another one, as the number of requests follows the scheduler, it is looked at
+// again when that one is back.
 func Revert(f Files, r *Record, force bool) error {
 	release, err := f.Lock(Dir)
 	if err != nil {
@@ -175,13 +177,7 @@ func Revert(f Files, r *Record, force bool) error {
 	if err := sweep(f); err != nil {
 		return err
 	}
-	var errs []error
-	for _, c := range slices.Backward(r.Changes) {
-		if err := c.revert(f, force); err != nil {
-			errs = append(errs, fmt.Errorf("%s: /%s: %w", c.ID, c.Path, err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := r.takeBack(f, force); err != nil {
 		return err
 	}
 	if err := f.Remove(path.Join(Dir, nameOf(r.number))); err != nil {
@@ -191,6 +187,23 @@ func Revert(f Files, r *Record, force bool) error {
 		return err
 	}
 	return clean(f)
+}
+
+// takeBack gives every file what it had.
+func (r *Record) takeBack(f Files, force bool) error {
+	foreign := map[string]bool{}
+	for _, c := range slices.Backward(r.Changes) {
+		foreign[c.Path] = errors.Is(c.revert(f, force), ErrChanged)
+	}
+	// What was ours and is otherwise now has followed another value of ours; what was not
+	// may have come back with one.
+	var errs []error
+	for _, c := range slices.Backward(r.Changes) {
+		if err := c.revert(f, force || !foreign[c.Path]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: /%s: %w", c.ID, c.Path, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Clean removes what an Apply or a Revert that was killed has left behind beside

@@ -233,3 +233,28 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The number of requests follows the scheduler: the kernel refuses more than the drive takes
+// without one, and has others when there is one again.
+func TestValuesThatFollowOthersComeBack(t *testing.T) {
+	const dir = "sys/devices/pci0000:00/0000:00:1f.2/block/sda/"
+	for _, c := range []struct{ before, want string }{{"64\n", "128"}, {"40\n", "32"}, {"64\n", "16"}} {
+		m := fixture.Build(t, fixture.Files{
+			dir + "queue/scheduler": "none [mq-deadline]\n", dir + "queue/nr_requests": c.before, dir + "device/queue_depth": "32\n", "var/lib/mqd/NODE": "data\n",
+		})
+		before := m.Contents(t)
+		r := &undo.Record{Changes: []undo.Change{
+			{ID: "scheduler", Kind: undo.Kernel, Path: dir + "queue/scheduler", New: "none"},
+			{ID: "requests", Kind: undo.Kernel, Path: dir + "queue/nr_requests", New: c.want},
+		}}
+		if err := undo.Apply(m, r); (err != nil) != (c.want == "128") {
+			t.Errorf("apply of %s: %v", c.want, err)
+		}
+		if err := undo.Revert(m, r, false); err != nil {
+			t.Errorf("before %q, wanted %s: %v", c.before, c.want, err)
+		}
+		for _, d := range fixture.Differences(before, m.Contents(t)) {
+			t.Errorf("before %q, wanted %s: %s", c.before, c.want, d)
+		}
+	}
+}
