@@ -2,7 +2,6 @@ package tuning
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,9 @@ const (
 	// leastMemory is what a broker takes with its defaults, in bytes: cache, heap, and the
 	// memory of some shards.
 	leastMemory = 1 << 30
+	// boundless is what limits are above that are none, in bytes: the first form of control
+	// groups has a number for it.
+	boundless = 1 << 60
 	// farOff is how far a clock that is disciplined may be from the time.
 	farOff = time.Millisecond
 )
@@ -130,27 +132,25 @@ func timeSync(h *Host) []reading {
 	return []reading{r}
 }
 
-// group finds a file of the control group of the process, or of one above it, whose value is
-// a number: the least one. It is -1 without any, ok says that there is such a group at all.
-func (h *Host) group(name string) (at string, least int64, ok bool) {
+// group finds files of the memory's control group of the process, or of one above it, whose
+// value is a number: the least one. It is -1 without any, ok says that there is such a group
+// at all.
+func (h *Host) group(names ...string) (at string, least int64, ok bool) {
+	dirs, ok := h.groups("memory")
 	least = -1
-	for line := range strings.Lines(h.Files.Text(h.process("cgroup"))) {
-		group, is := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !is {
-			continue
-		}
-		for dir := path.Join("sys/fs/cgroup", group); strings.HasPrefix(dir, "sys/fs/cgroup"); dir = path.Dir(dir) {
-			if n, err := strconv.ParseInt(h.Files.Text(dir+"/"+name), 10, 64); err == nil && (least < 0 || n < least) {
+	for _, dir := range dirs {
+		for _, name := range names {
+			n, err := strconv.ParseInt(h.Files.Text(dir+"/"+name), 10, 64)
+			if err == nil && n < boundless && (least < 0 || n < least) {
 				at, least = dir+"/"+name, n
 			}
 		}
-		return at, least, true
 	}
-	return "", -1, false
+	return at, least, ok
 }
 
 func groupMemory(h *Host) []reading {
-	at, least, ok := h.group("memory.max")
+	at, least, ok := h.group("memory.max", "memory.limit_in_bytes")
 	switch {
 	case !ok:
 		return nil

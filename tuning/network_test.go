@@ -111,3 +111,26 @@ func TestTheGroupsMemoryIsItsLeastLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestGroupsOfTheFirstFormHaveLimitsToo(t *testing.T) {
+	first := fixture.Files{
+		"proc/self/cgroup": "4:memory:/a/b\n1:cpu,cpuacct:/a\n0::/\n",
+		"proc/self/mountinfo": "22 1 253:1 / / rw - ext4 /dev/vda1 rw\n1 1 0:1 / /sys/fs/cgroup/memory rw - cgroup none rw,memory\n" +
+			"1 1 0:2 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu,cpuacct\n1 1 0:3 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n",
+		"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+	}
+	for _, c := range []struct {
+		files    fixture.Files
+		id, want string
+	}{
+		{nil, "cgroup.memory_max", "ok : no limit"},
+		{fixture.Files{"sys/fs/cgroup/memory/a/memory.limit_in_bytes": "536870912\n"}, "cgroup.memory_max", "warning : 512 MiB"},
+		{fixture.Files{"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "-1\n"}, "cgroup.cpu_max", "ok : no limit"},
+		{fixture.Files{"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "150000\n"}, "cgroup.cpu_max", "warning sys/fs/cgroup/cpu/a: 150000 100000"},
+		{fixture.Files{"sys/fs/cgroup/unified/cpu.max": "100000 100000\n"}, "cgroup.cpu_max", "warning sys/fs/cgroup/unified: 100000 100000"},
+	} {
+		if got := found(t, host(t, fixture.VM().With(first).With(c.files)), c.id); got != c.want {
+			t.Errorf("%v: %s is %q, want %q", c.files, c.id, got, c.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,16 @@ const (
 )
 
 var isolated = []Profile{Isolated}
+
+// balancers move interrupts, managers set what CPUs do to save power.
+var (
+	balancers = []string{"irqbalance"}
+	managers  = []string{"tuned", "tlp", "power-profiles-"}
+)
+
+// Programs are the programs, as the kernel names them, of which a check looks whether they
+// run.
+func Programs() []string { return slices.Concat(balancers, managers, synchronizers) }
 
 // processors are the settings of CPUs, clocks and the scheduler.
 func processors() []Setting {
@@ -60,10 +71,10 @@ func processors() []Setting {
 		{ID: "rt.throttling", Class: Unsafe, Matters: Much, Level: Warning, look: file("proc/sys/kernel/sched_rt_runtime_us", want{"a limit, not -1", "", func(f string) bool { return f != "-1" }}),
 			Why: "a thread of a real-time class that spins without this limit stops the kernel's workers on its CPU, those that complete durable writes among them",
 			Fix: "sysctl kernel.sched_rt_runtime_us=950000, and no SCHED_FIFO for mqd"},
-		{ID: "irq.balance", Class: HostWide, Matters: Much, Level: Note, On: isolated, look: running("irqbalance"),
+		{ID: "irq.balance", Class: HostWide, Matters: Much, Level: Note, On: isolated, look: running(balancers...),
 			Why: "irqbalance moves interrupts to shards' CPUs, and undoes what is set by hand",
 			Fix: "IRQBALANCE_BANNED_CPULIST with the shards' CPUs, or stop it"},
-		{ID: "power.manager", Class: HostWide, Matters: Little, Level: Note, On: servers, look: running("tuned", "tlp", "power-profiles-"),
+		{ID: "power.manager", Class: HostWide, Matters: Little, Level: Note, On: servers, look: running(managers...),
 			Why: "another program sets governors and idle states: two managers undo each other's work",
 			Fix: "let one of them rule: either its profile for latency, or mqd tune"},
 	}
@@ -168,21 +179,55 @@ func clockCost(h *Host) []reading {
 	return []reading{{found: cost.String(), want: judged("at most "+slowClock.String(), cost <= slowClock)}}
 }
 
-// cpuQuota looks at the control group and those above it.
+// cpuQuota looks at the control group and those above it, in both forms of them.
 func cpuQuota(h *Host) []reading {
+	dirs, ok := h.groups("cpu")
+	if !ok {
+		return nil
+	}
+	for _, dir := range dirs {
+		if text := h.Files.Text(dir + "/cpu.max"); text != "" && !strings.HasPrefix(text, "max") {
+			return []reading{{at: dir, path: dir + "/cpu.max", found: text, want: judged("max", false)}}
+		}
+		if quota := h.number(dir+"/cpu.cfs_quota_us", -1); quota > 0 {
+			found := fmt.Sprintf("%d %d", quota, h.number(dir+"/cpu.cfs_period_us", 100_000))
+			return []reading{{at: dir, path: dir + "/cpu.cfs_quota_us", found: found, want: judged("-1", false)}}
+		}
+	}
+	return []reading{{found: "no limit", want: judged("no limit", true)}}
+}
+
+// groups are the directories of the process's control group, and of those above it, that
+// have the files of a controller: in the second form, and in the first, where a controller
+// has a tree of its own. ok says that there is such a group at all.
+func (h *Host) groups(controller string) (dirs []string, ok bool) {
+	at := map[string]string{} // where trees are mounted, by controller; "" has all
+	for _, m := range topology.Mounts(h.Files) {
+		switch {
+		case m.Filesystem == "cgroup2":
+			at[""] = strings.TrimPrefix(m.Dir, "/")
+		case m.Filesystem == "cgroup" && m.Has(controller):
+			at[controller] = strings.TrimPrefix(m.Dir, "/")
+		}
+	}
+	if at[""] == "" {
+		at[""] = "sys/fs/cgroup"
+	}
 	for line := range strings.Lines(h.Files.Text(h.process("cgroup"))) {
-		group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) != 3 || part[1] != "" && !slices.Contains(strings.Split(part[1], ","), controller) {
 			continue
 		}
-		for dir := path.Join("sys/fs/cgroup", group); strings.HasPrefix(dir, "sys/fs/cgroup"); dir = path.Dir(dir) {
-			if text := h.Files.Text(dir + "/cpu.max"); text != "" && !strings.HasPrefix(text, "max") {
-				return []reading{{at: dir, path: dir + "/cpu.max", found: text, want: judged("max", false)}}
-			}
+		root := at[controller]
+		if part[1] == "" {
+			root = at[""]
 		}
-		return []reading{{found: "no limit", want: judged("no limit", true)}}
+		ok = ok || root != ""
+		for dir := path.Join(root, part[2]); root != "" && strings.HasPrefix(dir, root); dir = path.Dir(dir) {
+			dirs = append(dirs, dir)
+		}
 	}
-	return nil
+	return dirs, ok
 }
 
 // onNodes asks only where there is more than one NUMA node.

@@ -43,6 +43,9 @@ func storage() []Setting {
 		{ID: "limit.nofile", Class: Reboot, Matters: Much, Level: Warning, look: openFiles,
 			Why: "each connection and each open segment is a file, and the broker lowers its limit of connections to fit",
 			Fix: "LimitNOFILE=1048576 in the unit"},
+		{ID: "blk.rotational", Class: Reboot, Matters: Much, Level: Warning, look: rotational,
+			Why: "a disk that turns takes about ten milliseconds for a durable write, whatever else is set",
+			Fix: "put the data directory on a drive without moving parts"},
 		{ID: "blk.scheduler", Class: HostWide, Matters: Much, Level: Warning, look: queue("scheduler", always(is("none"))),
 			Why: "a scheduler queues and sorts what the journal writes one at a time, and costs CPU for each"},
 		{ID: "blk.nomerges", Class: Safe, Matters: Little, Level: Note, look: queue("nomerges", always(is("2"))),
@@ -51,7 +54,7 @@ func storage() []Setting {
 			Why: "where queues are shared by CPUs, completions should come to the CPU that submitted"},
 		{ID: "blk.max_sectors", Class: Safe, Matters: Much, Level: Note, look: queue("max_sectors_kb", largestWrite),
 			Why: "larger writes are split, and a split round is durable when its last part is"},
-		{ID: "blk.nr_requests", Class: HostWide, Matters: Much, Level: Warning, look: queue("nr_requests", always(atLeast(leastRequests))),
+		{ID: "blk.nr_requests", Class: HostWide, Matters: Much, Level: Warning, look: queue("nr_requests", requests),
 			Why: "when a queue has no request left, io_uring hands operations to kernel threads, which is ten times slower"},
 		{ID: "blk.write_cache", Class: Unsafe, Matters: Much, Level: Note, look: writeCache,
 			Why: "says what a durable write costs: with a volatile cache and without FUA, a flush of the device each",
@@ -136,6 +139,29 @@ func completion(h *Host, d topology.Drive) want {
 		return among("1", "2").reported()
 	}
 	return is("2")
+}
+
+// rotational looks for disks that turn. Virtual ones often say so, and know nothing.
+func rotational(h *Host) []reading {
+	if h.Machine.Hypervisor {
+		return nil
+	}
+	return queue("rotational", func(_ *Host, d topology.Drive) want {
+		if d.Kind == "virtio" {
+			return judged("0", true)
+		}
+		return is("0").reported()
+	})(h)
+}
+
+// requests wants as many as are enough, or as many as the drive takes: more are refused,
+// unless a scheduler has them wait.
+func requests(h *Host, d topology.Drive) want {
+	most := int64(leastRequests)
+	if real, err := h.Files.Resolve("sys/block/" + d.Name); err == nil {
+		most = min(most, h.number(real+"/device/queue_depth", most))
+	}
+	return atLeast(most)
 }
 
 // largestWrite wants writes whole, as far as the drive takes them.

@@ -15,20 +15,13 @@ type Mount struct {
 	Device string `json:"device"`
 }
 
-// readMount finds the mount that holds a directory, which has to be absolute. The
-// format is that of proc_pid_mountinfo(5).
-func readMount(f Files, dir string) Mount {
-	var best Mount
+// Mounts are all mounted filesystems. The format is that of proc_pid_mountinfo(5).
+func Mounts(f Files) []Mount {
+	var all []Mount
 	for line := range strings.Lines(f.Text("proc/self/mountinfo")) {
 		left, right, ok := strings.Cut(line, " - ")
 		fields, rest := strings.Fields(left), strings.Fields(right)
 		if !ok || len(fields) < 6 || len(rest) < 3 {
-			continue
-		}
-		at := strings.ReplaceAll(fields[4], `\040`, " ")
-		within := at == "/" || dir == at || strings.HasPrefix(dir, at+"/")
-		// Of several mounts on one place the last one counts.
-		if !within || len(at) < len(best.Dir) {
 			continue
 		}
 		options := strings.Split(fields[5], ",")
@@ -37,7 +30,21 @@ func readMount(f Files, dir string) Mount {
 				options = append(options, o)
 			}
 		}
-		best = Mount{Dir: at, Filesystem: rest[0], Options: options, Device: fields[2]}
+		at := strings.ReplaceAll(fields[4], `\040`, " ")
+		all = append(all, Mount{Dir: at, Filesystem: rest[0], Options: options, Device: fields[2]})
+	}
+	return all
+}
+
+// readMount finds the mount that holds a directory, which has to be absolute.
+func readMount(f Files, dir string) Mount {
+	var best Mount
+	for _, m := range Mounts(f) {
+		within := m.Dir == "/" || dir == m.Dir || strings.HasPrefix(dir, m.Dir+"/")
+		// Of several mounts on one place the last one counts.
+		if within && len(m.Dir) >= len(best.Dir) {
+			best = m
+		}
 	}
 	return best
 }
@@ -47,13 +54,19 @@ func (m Mount) Has(option string) bool { return slices.Contains(m.Options, optio
 
 // readDrives finds the disks that are hardware, or a hypervisor's.
 func (m *Machine) readDrives(f Files) {
-	data := disksOf(f, "sys/dev/block/"+m.Data.Device)
+	var data []string
+	for _, real := range Disks(f, m.Data.Device) {
+		data = append(data, path.Base(real))
+	}
 	for _, at := range f.Glob("sys/block/*") {
 		real, err := f.Resolve(at)
 		if err != nil || strings.Contains(real, "/virtual/") {
 			continue // loop devices, device mapper, md: their slaves count
 		}
 		name := path.Base(real)
+		if strings.HasPrefix(name, "sr") || strings.HasPrefix(name, "fd") {
+			continue // for discs that are put in
+		}
 		d := Drive{
 			Name: name, Kind: kindOf(name, real), Node: nodeOf(f, real),
 			Queues: len(f.Glob(real + "/mq/*")), Data: slices.Contains(data, name),
@@ -65,23 +78,51 @@ func (m *Machine) readDrives(f Files) {
 	}
 }
 
-// disksOf are the names of the disks that a block device is made of: a partition's, and
-// those below a device mapper's.
+// Disks are the places, such as "sys/devices/pci0000:00/.../nvme0n1", of the disks that a
+// block device is made of, which is given as major:minor: a partition's, those below a
+// device mapper's, and of an NVMe drive that has several ways to it, one for each.
+func Disks(f Files, device string) []string { return disksOf(f, "sys/dev/block/"+device) }
+
 func disksOf(f Files, at string) []string {
 	real, err := f.Resolve(at)
 	if err != nil {
 		return nil
 	}
-	slaves := f.Glob(real + "/slaves/*")
-	if len(slaves) == 0 {
-		if !f.Exists(real + "/queue") {
-			real = path.Dir(real)
-		}
-		return []string{path.Base(real)}
+	below := f.Glob(real + "/slaves/*")
+	if len(below) == 0 && !f.Exists(real+"/queue") {
+		real = path.Dir(real) // of a partition
+		below = f.Glob(real + "/slaves/*")
+	}
+	if len(below) == 0 {
+		below = waysTo(f, real)
+	}
+	if len(below) == 0 {
+		return []string{real}
 	}
 	var all []string
-	for _, s := range slaves {
-		all = append(all, disksOf(f, s)...)
+	for _, b := range below {
+		for _, disk := range disksOf(f, b) {
+			if !slices.Contains(all, disk) {
+				all = append(all, disk)
+			}
+		}
+	}
+	return all
+}
+
+// waysTo are the disks behind one of the kernel's NVMe multipath, which belongs to a
+// subsystem and not to a bus: it has one on each controller, which do the work.
+func waysTo(f Files, real string) []string {
+	dir, name := path.Split(real)
+	_, space, ok := strings.Cut(strings.TrimPrefix(name, "nvme"), "n")
+	if !ok || !strings.Contains(dir, "/virtual/nvme-subsystem/") {
+		return nil
+	}
+	var all []string
+	for _, controller := range f.Glob(dir + "nvme[0-9]*") {
+		if at, err := f.Resolve(controller); err == nil && at != controller {
+			all = append(all, f.Glob(at+"/nvme*c*n"+space)...)
+		}
 	}
 	return all
 }

@@ -97,17 +97,43 @@ func Read(f Files, dataDir string) *Machine {
 }
 
 func (m *Machine) readProcessor(f Files) {
+	maker := ""
 	for line := range strings.Lines(f.Text("proc/cpuinfo")) {
 		key, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
 		case "model name":
 			m.Processor = value
+		case "CPU implementer":
+			maker = value
+		case "CPU part":
+			if m.Processor == "" { // arm64 has numbers instead of a name
+				m.Processor = "implementer " + maker + ", part " + value
+			}
 		case "flags":
 			m.Hypervisor = slices.Contains(strings.Fields(value), "hypervisor")
 			return
 		}
 	}
-	m.Hypervisor = m.Hypervisor || f.Text("sys/hypervisor/type") != "" // arm64 has no such flag
+	m.Hypervisor = f.Text("sys/hypervisor/type") != "" || virtual(f) // arm64 has no such flag
+}
+
+// hypervisors are what virtual machines tell as their maker, or as their model.
+var hypervisors = []string{"QEMU", "KVM", "Xen", "VMware", "VMW", "OpenStack", "KubeVirt", "Google Compute Engine", "Amazon EC2",
+	"Parallels", "Hyper-V", "Virtual Machine", "VirtualBox", "innotek", "Bochs", "BHYVE", "Apple Virtualization"}
+
+// virtual reports whether the firmware says that it is one of a hypervisor.
+func virtual(f Files) bool {
+	model := f.Text("sys/class/dmi/id/product_name")
+	if strings.HasSuffix(model, ".metal") { // Amazon's, on hardware of its own
+		return false
+	}
+	told := f.Text("sys/class/dmi/id/sys_vendor") + " " + model
+	for _, h := range hypervisors {
+		if strings.Contains(told, h) {
+			return true
+		}
+	}
+	return strings.Contains(f.Text("sys/firmware/devicetree/base/compatible"), "linux,dummy-virt")
 }
 
 func (m *Machine) readMemory(f Files) {
@@ -127,14 +153,65 @@ func (m *Machine) readCPUs(f Files) {
 		}
 	}
 	for _, cpu := range Numbers(f.Text("sys/devices/system/cpu/online")) {
-		dir := "sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/"
+		dir := topologyDir(cpu)
 		node, known := nodes[cpu]
 		if !known {
 			node = NoNode
 		}
 		m.CPUs = append(m.CPUs, CPU{Number: cpu, Core: number(f, dir+"core_id", cpu), Package: number(f, dir+"physical_package_id", 0), Node: node})
 	}
+	m.tellCoresApart(f)
 }
+
+// tellCoresApart numbers cores by their first CPUs where the kernel's numbers are not
+// enough, as with clusters of CPUs that each begin to count at 0.
+func (m *Machine) tellCoresApart(f Files) {
+	of, seen, apart := map[int]int{}, map[[2]int]int{}, true
+	for _, c := range m.CPUs {
+		first := firstThread(f, c.Number)
+		if first < 0 {
+			return // nobody tells which threads are of one core
+		}
+		at := [2]int{c.Package, c.Core}
+		before, known := seen[at]
+		apart = apart && (!known || before == first)
+		of[c.Number], seen[at] = first, first
+	}
+	for i := range m.CPUs {
+		if c := &m.CPUs[i]; !apart {
+			c.Core = of[c.Number]
+		}
+	}
+}
+
+func topologyDir(cpu int) string {
+	return "sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/"
+}
+
+// firstThread is the lowest CPU of those on the core of one, -1 if nobody tells.
+func firstThread(f Files, cpu int) int {
+	for _, name := range []string{"core_cpus_list", "thread_siblings_list"} { // the newer one first
+		if all := Numbers(f.Text(topologyDir(cpu) + name)); slices.Contains(all, cpu) {
+			return slices.Min(all)
+		}
+	}
+	return -1
+}
+
+// Core is a number for the physical core of a CPU, the same for all CPUs on it.
+func Core(f Files, cpu int) (core int, known bool) {
+	if first := firstThread(f, cpu); first >= 0 {
+		return first, true
+	}
+	core, socket := number(f, topologyDir(cpu)+"core_id", -1), number(f, topologyDir(cpu)+"physical_package_id", noSocket)
+	if core < 0 || socket == noSocket {
+		return 0, false
+	}
+	return max(socket, 0)<<16 | core, true
+}
+
+// noSocket is no number of one: -1 is what the kernel tells where there is one only.
+const noSocket = -2
 
 // number is a file's, or other if it has none.
 func number(f Files, path string, other int) int {

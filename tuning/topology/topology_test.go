@@ -106,3 +106,52 @@ func TestListsOfNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestWaysToADriveAreFound(t *testing.T) {
+	const head = "sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n2"
+	files := fixture.Files{"proc/self/mountinfo": "22 1 259:4 / / rw - ext4 /dev/nvme1n2p1 rw\n",
+		"sys/dev/block/259:4": "->../../" + head[4:] + "/nvme1n2p1", head + "/nvme1n2p1/partition": "1\n", head + "/queue/nomerges": "0\n"}
+	for i, bus := range []string{"20", "80"} {
+		ctrl := "devices/pci0000:" + bus + "/0000:" + bus + ":00.0/nvme/nvme" + string(rune('0'+i))
+		disk := ctrl + "/nvme1c" + string(rune('0'+i)) + "n2"
+		files["sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme"+string(rune('0'+i))] = "->../../../../" + ctrl
+		files["sys/block/nvme1c"+string(rune('0'+i))+"n2"] = "->../" + disk
+		files["sys/"+disk+"/queue/nomerges"] = "0\n"
+		files["sys/devices/pci0000:"+bus+"/0000:"+bus+":00.0/numa_node"] = string(rune('0'+i)) + "\n"
+	}
+	data := read(t, files).DataDrives()
+	if len(data) != 2 || data[0].Name != "nvme1c0n2" || data[0].Node != 0 || data[1].Name != "nvme1c1n2" || data[1].Node != 1 {
+		t.Errorf("the data is on %+v", data)
+	}
+}
+
+func TestCoresOfClustersAreToldApart(t *testing.T) {
+	files := fixture.Files{"sys/devices/system/cpu/online": "0-3\n"}
+	for cpu, core := range map[string]string{"0": "0", "1": "1", "2": "0", "3": "1"} {
+		dir := "sys/devices/system/cpu/cpu" + cpu + "/topology/"
+		files[dir+"core_id"], files[dir+"physical_package_id"], files[dir+"thread_siblings_list"] = core+"\n", "0\n", cpu+"\n"
+	}
+	if m := read(t, files); m.Cores() != 4 {
+		t.Errorf("%d cores: %+v", m.Cores(), m.CPUs)
+	}
+}
+
+func TestVirtualMachinesOfArmAreKnown(t *testing.T) {
+	for _, c := range []struct {
+		files fixture.Files
+		want  bool
+	}{
+		{fixture.Files{}, false},
+		{fixture.Files{"sys/class/dmi/id/sys_vendor": "Ampere(R)\n", "sys/class/dmi/id/product_name": "Mt. Jade\n"}, false},
+		{fixture.Files{"sys/class/dmi/id/sys_vendor": "QEMU\n", "sys/class/dmi/id/product_name": "KVM Virtual Machine\n"}, true},
+		{fixture.Files{"sys/class/dmi/id/sys_vendor": "Amazon EC2\n", "sys/class/dmi/id/product_name": "m7g.large\n"}, true},
+		{fixture.Files{"sys/class/dmi/id/sys_vendor": "Amazon EC2\n", "sys/class/dmi/id/product_name": "m7g.metal\n"}, false},
+		{fixture.Files{"sys/firmware/devicetree/base/compatible": "linux,dummy-virt\x00"}, true},
+		{fixture.Files{"sys/hypervisor/type": "xen\n"}, true},
+	} {
+		m := read(t, c.files.With(fixture.Files{"proc/cpuinfo": "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"}))
+		if m.Hypervisor != c.want || m.Processor != "implementer 0x41, part 0xd0c" {
+			t.Errorf("%v: %+v", c.files, m)
+		}
+	}
+}

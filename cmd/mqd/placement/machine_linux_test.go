@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/mqd-broker/mqd/tuning/topology"
+	"github.com/mqd-broker/mqd/tuning/tree"
 )
 
-// tree makes files below a new root. A text that begins with "->" is a link.
-func tree(t *testing.T, files map[string]string) string {
+// files makes files below a new root. A text that begins with "->" is a link.
+func files(t *testing.T, files map[string]string) *tree.Tree {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -26,7 +29,7 @@ func tree(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
-	return root
+	return tree.New(root)
 }
 
 const interrupts = `           CPU0       CPU1
@@ -44,7 +47,7 @@ LOC:    4272179    4391923   Local timer interrupts
 
 func TestTheInterruptsOfTheDataDeviceAreFound(t *testing.T) {
 	const slot = "sys/devices/pci0000:00/"
-	root := tree(t, map[string]string{
+	root := files(t, map[string]string{
 		"proc/interrupts":                                              interrupts,
 		"proc/irq/35/effective_affinity_list":                          "0\n",
 		"proc/irq/36/effective_affinity_list":                          "1\n",
@@ -94,7 +97,7 @@ func TestTheInterruptsOfTheDataDeviceAreFound(t *testing.T) {
 
 func TestPhysicalCoresAreReadFromTheTopology(t *testing.T) {
 	const dir = "sys/devices/system/cpu/"
-	root := tree(t, map[string]string{
+	root := files(t, map[string]string{
 		dir + "cpu0/topology/core_id": "0\n", dir + "cpu0/topology/physical_package_id": "0\n",
 		dir + "cpu1/topology/core_id": "0\n", dir + "cpu1/topology/physical_package_id": "1\n",
 		dir + "cpu2/topology/core_id": "0\n", dir + "cpu2/topology/physical_package_id": "0\n",
@@ -103,7 +106,7 @@ func TestPhysicalCoresAreReadFromTheTopology(t *testing.T) {
 		dir + "cpu5/topology/core_id": "x\n",
 	})
 	core := func(cpu int) int {
-		n, ok := coreOf(root, cpu)
+		n, ok := topology.Core(root, cpu)
 		if !ok {
 			return -1
 		}

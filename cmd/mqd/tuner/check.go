@@ -45,7 +45,9 @@ where latency is lost; note. Limits are those of this process: of a service they
 so that --pid of the running broker tells more.
 
 With --root another machine is looked at, whose proc, sys, etc and var have been copied
-below a directory. What is measured, clock and io_uring, is left out there.
+below a directory. What is measured, clock and io_uring, is left out there. --capture writes
+such a copy of what a check reads, a tar.gz to be unpacked below a directory. Names of the
+host, of people and of files, serial numbers and addresses of cards are not in it.
 
 The exit status is 0 if nothing is off, 2 if there is a finding of --fail-on or worse, and
 1 if it could not be told. With -o nagios it is that of a plugin: 0, 1 for warnings, 2 for
@@ -53,10 +55,12 @@ critical findings, 3. -o prom is for the textfile collector of Prometheus' node 
 the form of -o json is described by mqd check --schema.`,
 		Example: `  mqd check --data-dir /var/lib/mqd
   mqd check --pid 4711 -o nagios
-  mqd check --profile metal -o json`,
+  mqd check --profile metal -o json
+  mqd check --capture machine.tar.gz`,
 		Args: cobra.NoArgs,
 	}
 	schema := cmd.Flags().Bool("schema", false, "print the JSON Schema of -o json, and do nothing else")
+	archive := cmd.Flags().String("capture", "", "write what a check reads of this machine to a new `file`, and do nothing else")
 	cmd.Flags().BoolVar(&all, "all", false, "show what is right too")
 	cmd.Flags().StringVar(&failOn, "fail-on", string(tuning.Warning), "least level that is a failure: note, warning, critical (a `word`)")
 	s.addLook(cmd)
@@ -65,6 +69,9 @@ the form of -o json is described by mqd check --schema.`,
 		if *schema {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), tuning.Schema)
 			return err
+		}
+		if *archive != "" {
+			return s.capture(cmd.OutOrStdout(), *archive)
 		}
 		err := check(cmd, s, form(), tuning.Level(failOn), all)
 		if form() == formNagios && err != nil {

@@ -72,6 +72,15 @@ func (s *subject) addLook(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&s.pid, "pid", 0, "look at the limits of the process with this `number`, as a running broker's, instead of this one's")
 }
 
+// machine opens it.
+func (s *subject) machine() (machine, error) {
+	m := s.open(s.root)
+	if !m.Exists("proc/sys/kernel/osrelease") {
+		return nil, fmt.Errorf("%s has no files of a Linux kernel (proc/sys)", s.root)
+	}
+	return m, nil
+}
+
 // look checks the machine.
 func (s *subject) look() (machine, *tuning.Report, error) {
 	profile := tuning.Profile(s.profile)
@@ -85,9 +94,9 @@ func (s *subject) look() (machine, *tuning.Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := s.open(s.root)
-	if !m.Exists("proc/sys/kernel/osrelease") {
-		return nil, nil, fmt.Errorf("%s has no files of a Linux kernel (proc/sys)", s.root)
+	m, err := s.machine()
+	if err != nil {
+		return nil, nil, err
 	}
 	if s.pid != 0 && !m.Exists(fmt.Sprintf("proc/%d/limits", s.pid)) {
 		return nil, nil, fmt.Errorf("there is no process %d (--pid)", s.pid)
