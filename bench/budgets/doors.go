@@ -64,7 +64,8 @@ type doors struct {
 }
 
 func (s *session) openDoors(ctx context.Context, idle string) (*doors, error) {
-	b, err := machine.StartBroker(ctx, s.o.Program, s.o.Dir, append(slices.Clone(s.o.Args), "--kafka-listen", "127.0.0.1:0", "--idle", idle)...)
+	b, err := machine.StartBroker(ctx, s.o.Program, s.o.Dir, append(slices.Clone(s.o.Args), "--kafka-listen", "127.0.0.1:0", "--idle", idle,
+		"--log-level", "info", "--log-format", "text")...) // as Broker.Kafka reads it
 	if err != nil {
 		return nil, err
 	}
