@@ -51,10 +51,25 @@ func (b *broker) underLoad(topic string) {
 	_ = load.Wait() // killed
 }
 
-// refuses checks that no broker starts without a journal, and that a salvage without an
-// order tells what is lost and changes nothing.
-func refuses(t *testing.T, dir, shards, journal string) {
+// owners are the shards of a topic's partitions. They are drawn with the topic's ID.
+func (b *broker) owners(topic string) (shards []int) {
+	b.t.Helper()
+	var d struct{ Partitions []struct{ Shard int } }
+	if err := json.Unmarshal([]byte(b.must("", "topic", "describe", topic, "-o", "json")), &d); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, p := range d.Partitions {
+		shards = append(shards, p.Shard)
+	}
+	return shards
+}
+
+// refuses checks that no broker starts without a shard's journal, and that a salvage without
+// an order tells what is lost, of the partitions that the shard owns, and changes nothing.
+func refuses(t *testing.T, dir, shards string, lost int, owners []int) {
 	t.Helper()
+	name := fmt.Sprintf("journals/journal-%d", lost)
+	journal := filepath.Join(dir, filepath.FromSlash(name))
 	r := run(t, "", append([]string{"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--shards", shards}, small...)...)
 	if r.status == 0 || !strings.Contains(r.errs, "there is no "+journal) {
 		t.Fatalf("start without the journal: status %d, %s", r.status, r.errs)
@@ -64,7 +79,14 @@ func refuses(t *testing.T, dir, shards, journal string) {
 	if plan.status != 2 || plan.summary["journals"] != 1.0 || !strings.Contains(plan.errs, "--yes gives them up") {
 		t.Fatalf("%s: status %d, %s%s", journal, plan.status, plan.out, plan.errs)
 	}
-	wants(t, run(t, "", "salvage", "--data-dir", dir).out, "LOST JOURNAL: topic flushed partition", "journals/"+filepath.Base(journal), "and the partition goes on at")
+	out := run(t, "", "salvage", "--data-dir", dir).out
+	wants(t, out, "LOST JOURNAL: "+name+": it is missing", "and the partition goes on at")
+	for p, owner := range owners {
+		line := fmt.Sprintf("LOST JOURNAL: topic flushed partition %d: %s: ", p, name)
+		if strings.Contains(out, line) != (owner == lost) {
+			t.Errorf("partition %d is on shard %d, the journal of shard %d is lost:\n%s", p, owner, lost, out)
+		}
+	}
 	if fingerprint(t, dir) != was {
 		t.Fatal("something was changed without an order")
 	}
@@ -74,7 +96,10 @@ func refuses(t *testing.T, dir, shards, journal string) {
 // salvage tells what is lost, and accepts it on an order; then everything up to the
 // checkpoint is there, offsets go on above all that were given out, and a group goes on.
 func TestALostJournalIsGivenUp(t *testing.T) {
-	for _, c := range []struct{ shards, lost int }{{1, 0}, {2, 0}, {2, 1}} {
+	for _, c := range []struct {
+		shards int
+		other  bool // the journal that is lost is not the one of partition 0
+	}{{1, false}, {2, false}, {2, true}} {
 		dir, shards := stopped(t), fmt.Sprint(c.shards)
 		b := serve(t, dir, "--shards", shards)
 		// Ids of topics are random: of so many partitions with messages each shard has some.
@@ -86,12 +111,16 @@ func TestALostJournalIsGivenUp(t *testing.T) {
 		b = serve(t, dir, "--shards", shards)
 		b.must(strings.Repeat("more\n", 100), "produce", "flushed")
 		had := b.offsets("flushed")
+		owners := b.owners("flushed")
+		lost := owners[0]
+		if c.other {
+			lost = 1 - lost
+		}
 		b.underLoad("flushed")
-		journal := filepath.Join(dir, "journals", fmt.Sprintf("journal-%d", c.lost))
-		if err := os.Remove(journal); err != nil {
+		if err := os.Remove(filepath.Join(dir, "journals", fmt.Sprintf("journal-%d", lost))); err != nil {
 			t.Fatal(err)
 		}
-		refuses(t, dir, shards, journal)
+		refuses(t, dir, shards, lost, owners)
 		if s := salvage(t, dir, "--yes"); s.status != 0 || s.errs != "" {
 			t.Fatalf("%+v: status %d, %s%s", c, s.status, s.out, s.errs)
 		}
