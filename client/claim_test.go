@@ -307,7 +307,7 @@ func TestClaimsAllocateNothing(t *testing.T) {
 		b := newFakeBroker(t)
 		b.listen()
 		b.addTopic("alerts", 1)
-		p := openProducer(t, dialFake(t, b), "alerts", opts...)
+		p := openProducer(t, dialFake(t, b, withoutReturn), "alerts", opts...)
 		ctx, key := testContext(t), []byte("key")
 		b.setDown(true) // the broker of these tests allocates, and would be counted
 		for _, commit := range []bool{true, false} {

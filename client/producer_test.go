@@ -528,7 +528,7 @@ func appendAllocatesNothing(t *testing.T, opts ...ProducerOption) {
 	b := newFakeBroker(t)
 	b.listen()
 	b.addTopic("alerts", 1)
-	p := openProducer(t, dialFake(t, b), "alerts", opts...)
+	p := openProducer(t, dialFake(t, b, withoutReturn), "alerts", opts...)
 	ctx := testContext(t)
 	r := Record{Key: []byte("key"), Value: bytes.Repeat([]byte("v"), 180), Headers: []Header{{Key: "h", Value: []byte("x")}}}
 	b.setDown(true) // the broker of these tests allocates, and would be counted

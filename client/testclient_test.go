@@ -36,6 +36,10 @@ func dialFake(t testing.TB, b *fakeBroker, opts ...Option) *Client {
 	return c
 }
 
+// withoutReturn has a client that has lost its broker not look for it, where what it
+// allocates for that would be counted: the more, the slower the machine is.
+var withoutReturn = WithBackoff(time.Hour, time.Hour)
+
 func openProducer(t testing.TB, c *Client, topic string, opts ...ProducerOption) *Producer {
 	t.Helper()
 	p, err := c.Producer(topic, opts...)
