@@ -227,7 +227,19 @@ func TestMembersAreRefusedByTheirCodes(t *testing.T) {
 			t.Errorf("%s: code %d, expected %d", row.what, code, row.code)
 		}
 	}
-	m := r.member("none")
+	m := r.member("")
+	m.id = "x"
+	if code := m.beat(4); code != 24 {
+		t.Errorf("a heartbeat to a group without a name: %d", code)
+	}
+	want(t, "a sync of a group without a name", m.synced(5, m.sync(5, nil)), "24")
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Members = []kmsg.LeaveGroupRequestMember{{MemberID: "x"}}
+	var left kmsg.LeaveGroupResponse
+	if c.take(4, c.ask(4, leave), &left); left.ErrorCode != 24 {
+		t.Errorf("a leave of a group without a name: %+v", left)
+	}
+	m = r.member("none")
 	m.id = "x"
 	if code := m.beat(4); code != 25 {
 		t.Errorf("a heartbeat to a group that is not there: %d", code)

@@ -29,6 +29,10 @@ type call struct {
 
 // call begins a call of a member.
 func (d *Door) call(q *Request, name string, k classic.Call, done func(k *classic.Call, code int16) (int, kmsg.Response)) {
+	if name == "" { // which nobody can be a member of
+		q.refuse(done(&k, codeInvalidGroup))
+		return
+	}
 	c := &call{q: q, done: done}
 	c.b.Owner, c.b.Kind, c.b.Name, c.b.Call = c, broker.GroupClassic, []byte(name), k
 	d.Broker.Group(&c.b)
