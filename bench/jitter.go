@@ -34,7 +34,8 @@ func MeasureJitter(ctx context.Context, p Platform, cpu int, d time.Duration) (J
 		clock, gaps := drv.Clock(), NewLatency()
 		usual := usualTurn(p, clock)
 		var stolen int64
-		last := clock.Now()
+		began := clock.Now()
+		last := began
 		for end := last + int64(d); last < end && ctx.Err() == nil; {
 			p.Yield()
 			now := clock.Now()
@@ -44,7 +45,8 @@ func MeasureJitter(ctx context.Context, p Platform, cpu int, d time.Duration) (J
 			}
 			last = now
 		}
-		j = Jitter{Gaps: gaps.Summary(), PerSecond: float64(gaps.Count()) / d.Seconds(), Stolen: float64(stolen) / float64(d)}
+		took := float64(max(1, last-began)) // the last gap may lead far beyond d
+		j = Jitter{Gaps: gaps.Summary(), PerSecond: float64(gaps.Count()) * 1e9 / took, Stolen: float64(stolen) / took}
 		return ctx.Err()
 	})
 	if err != nil {
