@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -50,59 +49,6 @@ func (c *choice) plan() (machine, *tuning.Report, []undo.Change, error) {
 	}
 	changes, err := tuning.Plan(m, tuning.Selected(r, c.class == string(tuning.HostWide)), c.persist)
 	return m, r, changes, err
-}
-
-func newPlan(n Needs) *cobra.Command {
-	c := &choice{subject: newSubject(n)}
-	cmd := &cobra.Command{
-		Use:   "plan",
-		Short: "Show what mqd tune apply would change",
-		Long: `Show what mqd tune apply with the same flags would change, what is left to a person,
-and which CPUs suit shards. Nothing is changed.
-
-The lines are commands that do the same by hand.`,
-		Example: `  mqd tune plan
-  mqd tune plan --class host --persist`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, r, changes, err := c.plan()
-			if err != nil {
-				return err
-			}
-			return writePlan(cmd.OutOrStdout(), r, changes, c.class)
-		},
-	}
-	c.add(cmd)
-	return cmd
-}
-
-func writePlan(w io.Writer, r *tuning.Report, changes []undo.Change, class string) error {
-	var out strings.Builder
-	for _, ch := range changes {
-		if ch.Kind == undo.Kernel {
-			fmt.Fprintf(&out, "echo '%s' > /%s  # %s\n", ch.New, ch.Path, ch.ID)
-			continue
-		}
-		fmt.Fprintf(&out, "cat > /%s <<'END'\n%sEND\n", ch.Path, ch.New)
-	}
-	if len(changes) == 0 {
-		fmt.Fprintln(&out, "# nothing to change")
-	}
-	for _, f := range r.Findings {
-		switch {
-		case f.Set != "" && f.Class == tuning.HostWide && class == string(tuning.Safe):
-			fmt.Fprintf(&out, "# with --class host: %s, from %s to %s\n", f.Name(), f.Found, f.Set)
-		case f.Set == "" && f.Fix != "":
-			fmt.Fprintf(&out, "# for a person: %s is %s: %s\n", f.Name(), f.Found, f.Fix)
-		}
-	}
-	var cpus strings.Builder
-	err := tuning.WriteCPUs(&cpus, r.CPUs)
-	for line := range strings.Lines(cpus.String()) {
-		fmt.Fprint(&out, "# "+line)
-	}
-	_, werr := io.WriteString(w, out.String())
-	return errors.Join(err, werr)
 }
 
 func newApply(n Needs) *cobra.Command {

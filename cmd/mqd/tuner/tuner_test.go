@@ -406,3 +406,59 @@ func typeOf(value any) string {
 	}
 	return "unknown"
 }
+
+// What a program reads of a plan is what apply does.
+func TestAPlanIsToldToProgramsToo(t *testing.T) {
+	m := fixture.Build(t, plain(fixture.VM()))
+	read := func(args ...string) *plan {
+		t.Helper()
+		out, err := onMachine(m, append([]string{"plan", "-o", "json"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &plan{}
+		dec := json.NewDecoder(strings.NewReader(out))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	safe, all := read(), read("--class", "host", "--persist")
+	if len(safe.HostWide) == 0 || len(all.HostWide) != 0 || len(all.ByHand) == 0 || all.Version != 1 || all.Profile != "vm" || !all.Persist || safe.Persist {
+		t.Fatalf("%+v\n%+v", safe, all)
+	}
+	values := map[string]string{}
+	for _, ch := range safe.Changes {
+		values[ch.Path] = ch.New
+	}
+	for _, ch := range safe.HostWide {
+		values[ch.Path] = ch.New
+	}
+	files := 0
+	for _, ch := range all.Changes {
+		if ch.Kind == undo.File {
+			files++
+			continue
+		}
+		if values[ch.Path] != ch.New || ch.Found == "" || ch.Found == ch.New {
+			t.Errorf("%+v, without --class host %q", ch, values[ch.Path])
+		}
+		delete(values, ch.Path)
+	}
+	if len(values) > 0 || files == 0 {
+		t.Errorf("%v of all that may be changed is not, %d files", values, files)
+	}
+	if _, err := onMachine(m, "apply", "--class", "host", "--persist"); err != nil {
+		t.Fatal(err)
+	}
+	for _, ch := range all.Changes {
+		got, err := m.Read(strings.TrimPrefix(ch.Path, "/"))
+		if err != nil || ch.Kind == undo.File && string(got) != ch.New {
+			t.Errorf("%s: %v\n%s", ch.Path, err, got)
+		}
+	}
+	if p := read("--class", "host"); len(p.Changes) != 0 || p.Changes == nil {
+		t.Errorf("after apply: %+v", p.Changes)
+	}
+}
