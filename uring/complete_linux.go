@@ -41,19 +41,30 @@ func (d *Driver) complete(c giouring.CompletionQueueEvent) int {
 		op.NewSock = aio.Sock(n)
 		return d.shot(i, op, more)
 	case aio.KindRecv:
-		op.N, op.Data = n, nil
+		op.N, op.Data, op.Stamp = n, nil, 0
 		if c.Flags&giouring.CQEFBuffer != 0 {
-			id := uint16(c.Flags >> giouring.CQEBufferShift)
-			op.Data = d.recv.taken(id, n)
-			op.BufID, op.At = aio.BufID(id), d.reaped
-			if n == 0 {
-				d.recv.release(op.BufID)
-				op.Data = nil
-			}
+			d.received(op, uint16(c.Flags>>giouring.CQEBufferShift), n)
 		}
 		return d.shot(i, op, more)
 	}
 	return d.finish(i, op, nil)
+}
+
+// received hands the buffer id over that the kernel has filled with n bytes.
+func (d *Driver) received(op *aio.Op, id uint16, n int) {
+	op.Data = d.recv.taken(id, n)
+	op.BufID, op.At = aio.BufID(id), d.reaped
+	if d.stamps {
+		var wall int64
+		if op.Data, wall = stamped(op.Data); wall != 0 {
+			op.Stamp = d.calendar.loopTime(wall, d.reaped)
+		}
+		op.N = len(op.Data)
+	}
+	if len(op.Data) == 0 {
+		d.recv.release(op.BufID)
+		op.Data = nil
+	}
 }
 
 // completeRead goes on after a short read until the end of the file.

@@ -36,6 +36,9 @@ type Config struct {
 	// Warm has the I/O memory made by another thread, and registered by Driver.Warm,
 	// which has to be called. Until then the driver works and is slower.
 	Warm bool
+	// Stamps has the kernel note when it received the bytes of connections that were
+	// accepted; see aio.Op.Stamp. It notes that for every packet of the machine then.
+	Stamps bool
 	// SubmitEntries is the size of the submission queue, a power of two.
 	// Default: Options.Entries, at most 256.
 	SubmitEntries int
@@ -93,7 +96,9 @@ type Driver struct {
 
 	batch    [reapPiece]giouring.CompletionQueueEvent
 	reaped   int64 // when the completions of the batch were taken
-	inFlight int   // operations of all kinds
+	stamps   bool
+	calendar calendar
+	inFlight int // operations of all kinds
 
 	wakeArmed bool
 	polling   bool
@@ -116,10 +121,11 @@ func New(opts aio.Options, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		opts:    opts,
-		slots:   newSlots(opts.Entries),
-		files:   openfiles.New(opts.Files),
-		rand:    newRand(),
+		opts:   opts,
+		slots:  newSlots(opts.Entries),
+		files:  openfiles.New(opts.Files),
+		rand:   newRand(),
+		stamps: cfg.Stamps, calendar: calendar{read: readBoth},
 		waiting: make([]uint32, 0, opts.Entries),
 	}
 	if err := d.build(opts, cfg); err != nil {

@@ -7,7 +7,13 @@ import (
 
 // Listen opens a listening TCP socket. See aio.Driver.
 func (d *Driver) Listen(addr string, mode aio.ListenMode) (aio.Sock, string, error) {
-	return hostnet.Listen(addr, mode)
+	s, bound, err := hostnet.Listen(addr, mode)
+	if err == nil && d.stamps {
+		if err := wantStamps(s); err != nil {
+			d.notes = append(d.notes, "the kernel does not note when it receives: "+err.Error())
+		}
+	}
+	return s, bound, err
 }
 
 // Dial opens a TCP connection. See aio.Driver. It gives up after 10 seconds.

@@ -46,6 +46,7 @@ var needs = []need{
 	{giouring.OpFsync, "FSYNC", "5.1"},
 	{giouring.OpPollAdd, "POLL_ADD", "5.13, multishot"},
 	{giouring.OpSendmsg, "SENDMSG", "5.3"},
+	{giouring.OpRecvmsg, "RECVMSG", "5.3"},
 	{giouring.OpAccept, "ACCEPT", "5.19, multishot"},
 	{giouring.OpAsyncCancel, "ASYNC_CANCEL", "5.5"},
 	{giouring.OpClose, "CLOSE", "5.6"},

@@ -15,7 +15,7 @@ var allowedOps = []uint8{
 	giouring.OpReadFixed, giouring.OpWriteFixed,
 	giouring.OpRead, giouring.OpWrite, // memory that could not be registered
 	giouring.OpFsync,
-	giouring.OpAccept, giouring.OpRecv, giouring.OpSend, giouring.OpSendmsg,
+	giouring.OpAccept, giouring.OpRecv, giouring.OpSend, giouring.OpSendmsg, giouring.OpRecvmsg,
 	giouring.OpPollAdd, // the wake-up
 	giouring.OpAsyncCancel,
 	giouring.OpClose,

@@ -69,6 +69,14 @@ func (d *Driver) prepare(e *giouring.SubmissionQueueEntry, i uint32, op *aio.Op)
 		e.IoPrio = giouring.RecvMultishot
 		e.Flags = giouring.SqeBufferSelect
 		e.Fd = int32(op.Sock)
+		if d.stamps {
+			m := d.messages.at(i)
+			m.hdr = unix.Msghdr{}
+			m.hdr.SetControllen(stampControl)
+			e.OpCode = giouring.OpRecvmsg
+			e.Addr = addrOf(unsafe.Pointer(&m.hdr))
+			e.Len = 1
+		}
 	case aio.KindSend:
 		d.prepareSend(e, i, op)
 	case aio.KindCloseSock:

@@ -67,6 +67,9 @@ type BufID uint16
 // MaxVec is the largest number of pieces in a KindSend.
 const MaxVec = 64
 
+// StampUnsound is the [Op].Stamp that is not to be relied upon.
+const StampUnsound int64 = -1
+
 // Completer receives completions. Complete runs on the loop, inside Poll. It may
 // submit operations, also the one that has just completed (unless op.More).
 type Completer interface {
@@ -100,6 +103,10 @@ type Op struct {
 	// At is when the driver took the completion from the kernel, by its clock: KindRecv,
 	// when len(Data) > 0.
 	At int64
+	// Stamp is when the kernel, or the network card, received the newest of the bytes, by
+	// the driver's clock: not behind At. 0 where nobody has noted it, StampUnsound where
+	// it has been noted by a clock that has jumped.
+	Stamp int64
 
 	// Drv is the driver's own state of the operation.
 	Drv OpState
@@ -127,7 +134,7 @@ func (op *Op) Begin() {
 		invariant.Violated("aio: an operation without an owner was submitted")
 	}
 	op.N, op.Err, op.More = 0, nil, false
-	op.NewSock, op.Data, op.BufID, op.At = NoSock, nil, 0, 0
+	op.NewSock, op.Data, op.BufID, op.At, op.Stamp = NoSock, nil, 0, 0, 0
 	op.Drv.InFlight, op.Drv.Done, op.Drv.Retries = true, 0, 0
 }
 
