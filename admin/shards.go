@@ -105,6 +105,8 @@ func ofLoops() []shardFamily {
 			func(s *node.ShardFigures) float64 { return float64(s.Loop.Stalls.Load()) }},
 		{"mqd_shard_longest_turn_seconds", gauge, "The longest turn so far.", true,
 			func(s *node.ShardFigures) float64 { return nanos(s.Loop.LongestTurn.Load()) }},
+		{"mqd_shard_unsound_times_total", counter, "Batches that the stage socket does not count: the kernel's time of their receive cannot be, or the calendar's clock had just jumped.", false,
+			func(s *node.ShardFigures) float64 { return float64(s.Unsound) }},
 		{"mqd_shard_inflight_ios", gauge, "Operations that the driver has not completed, receives and accepts included.", false,
 			func(s *node.ShardFigures) float64 { return float64(s.Operations) }},
 	}

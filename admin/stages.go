@@ -16,11 +16,16 @@ func stageSeconds() family {
 					continue
 				}
 				for _, info := range stage.Table {
-					sample(&s.Stages[info.Stage], strconv.Itoa(s.Shard), info.Name)
+					if h := &s.Stages[info.Stage]; measured(info.Stage, h) {
+						sample(h, strconv.Itoa(s.Shard), info.Name)
+					}
 				}
 			}
 		}}
 }
+
+// measured reports whether a stage is there: with most drivers nobody knows what socket takes.
+func measured(at stage.Stage, h *stage.Histogram) bool { return at != stage.Socket || h.Total > 0 }
 
 func stageHelp() string {
 	text := "How long batches and fetches take in each stage."
@@ -67,7 +72,9 @@ func (s *Server) stages(w http.ResponseWriter, r *http.Request) {
 			if sh.Stages != nil {
 				one.Stages = map[string]StageTimes{}
 				for _, info := range stage.Table {
-					one.Stages[info.Name] = timesOf(&sh.Stages[info.Stage])
+					if h := &sh.Stages[info.Stage]; measured(info.Stage, h) {
+						one.Stages[info.Name] = timesOf(h)
+					}
 				}
 			}
 			all = append(all, one)

@@ -25,7 +25,7 @@ func TestStagesCountWhatPassesThem(t *testing.T) {
 	b.Release()
 	s := r.scrape(PathPublicMetrics)
 	counts := map[string]float64{}
-	for _, info := range stage.Table {
+	for _, info := range stage.Table[stage.Socket+1:] {
 		for shard := range 2 {
 			labels := fmt.Sprintf(`shard="%d",stage=%q`, shard, info.Name)
 			count := s.values["mqd_stage_seconds_count{"+labels+"}"]
@@ -72,7 +72,7 @@ func TestStagesAsJSONHaveAllBuckets(t *testing.T) {
 		}
 		device += sh.Stages["device"].Count
 	}
-	if len(all) != 2 || device == 0 || len(all[0].Stages) != int(stage.Count) {
+	if len(all) != 2 || device == 0 || len(all[0].Stages) != int(stage.Count)-1 {
 		t.Errorf("%d shards with %d samples: %+v", len(all), device, all)
 	}
 	if h := (&StageTimes{Count: 1, Buckets: [][2]uint64{{stage.Buckets, 1}}}).Histogram(); h.Quantile(0.5) == 0 {

@@ -24,7 +24,9 @@ type Produce struct {
 	// Received is when the last bytes of the request came, by the clock of a loop; 0 if
 	// nobody asks how long it took to read them.
 	Received int64
-	Owner    ProduceOwner
+	// Stamped is when the kernel or the network card had them, as aio.Op.Stamp says.
+	Stamped int64
+	Owner   ProduceOwner
 
 	// Result.
 
@@ -113,7 +115,9 @@ func (b *Shard) parsed(r *Produce) int64 {
 		return b.loop.Now()
 	}
 	now := b.reading.Now(b.loop.Now(), r.Received, len(r.Batch))
-	b.store.Stages().Add(stage.Parse, now-r.Received)
+	times := b.store.Stages()
+	times.Received(r.Stamped, r.Received)
+	times.Add(stage.Parse, now-r.Received)
 	return now
 }
 

@@ -82,6 +82,7 @@ type ShardFigures struct {
 	Operations   int             // submitted to the driver and not completed
 	Now          int64           // the loop's clock, for the times in Store
 	Stages       *stage.Snapshot // nil: not answered
+	Unsound      uint64          // batches without a time in the stage socket that should have one
 
 	missing int
 	audited bool
@@ -109,6 +110,7 @@ func (q *question) RunOn(l *shard.Loop) {
 	f.Now = l.Now()
 	f.Stages = q.stages
 	s.times.Copy(f.Stages)
+	f.Unsound = s.times.Unsound()
 	if s.id == 0 {
 		f.missing, f.audited = s.n.auditor.Losses(), s.n.auditor.Done()
 	}

@@ -86,6 +86,8 @@ type platform interface {
 	// Blocking is the number of threads of a shard, beside its own, that are often
 	// in a system call that blocks: Go's scheduler needs room for them.
 	Blocking() int
+	// Stamps reports whether connections are told when the kernel received.
+	Stamps() bool
 }
 
 // broker is a run of mqd serve.
@@ -171,7 +173,7 @@ func (b *broker) start(ctx context.Context) error {
 	if err := checkListen(b.cfg); err != nil {
 		return err
 	}
-	driver, instead, err := newPlatform(b.cfg.IO)
+	driver, instead, err := newPlatform(b.cfg.IO, b.cfg.ReceiveTimes)
 	if err != nil {
 		return err
 	}
@@ -216,7 +218,7 @@ func (b *broker) start(ctx context.Context) error {
 	if errors.Is(err, aio.ErrNoDirect) && b.cfg.IO == settings.Auto {
 		// io_uring through the page cache would do everything on threads of the
 		// kernel, so that nothing is left of what it is for.
-		if driver, _, e := newPlatform(settings.IOPortable); e == nil {
+		if driver, _, e := newPlatform(settings.IOPortable, false); e == nil {
 			b.log.Warn(portableInstead, "reason", err)
 			err = b.startOn(ctx, driver, p)
 		}
@@ -230,6 +232,9 @@ func (b *broker) start(ctx context.Context) error {
 
 // startOn starts the node on a driver.
 func (b *broker) startOn(ctx context.Context, driver platform, p placement.Placement) error {
+	if b.cfg.ReceiveTimes && !driver.Stamps() {
+		b.log.Warn("io.receive_times is for io_uring only: there is no stage socket")
+	}
 	p.MaxProcs += p.Shards * driver.Blocking()
 	b.tuneRuntime(p)
 	cfg := b.nodeConfig(p)

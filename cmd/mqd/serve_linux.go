@@ -15,11 +15,11 @@ import (
 )
 
 // linuxPlatform runs shards on io_uring, or on the portable driver.
-type linuxPlatform struct{ portable bool }
+type linuxPlatform struct{ portable, stamps bool }
 
 // newPlatform picks the driver. Where io_uring should have been used and cannot be,
-// instead says why.
-func newPlatform(io string) (p platform, instead, err error) {
+// instead says why. Stamps has the kernel note when it receives, where the driver can.
+func newPlatform(io string, stamps bool) (p platform, instead, err error) {
 	if io == settings.IOPortable {
 		return linuxPlatform{portable: true}, nil, nil
 	}
@@ -30,7 +30,7 @@ func newPlatform(io string) (p platform, instead, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return linuxPlatform{}, nil, nil
+	return linuxPlatform{stamps: stamps}, nil, nil
 }
 
 // Blocking is two for the portable driver. A thread that stays in the kernel keeps its
@@ -47,9 +47,10 @@ func (p linuxPlatform) NewDriver(_ int, opts aio.Options) (aio.Driver, error) {
 	if p.portable {
 		return portable.New(opts, portable.Config{})
 	}
-	return uring.New(opts, uring.Config{Warm: true})
+	return uring.New(opts, uring.Config{Warm: true, Stamps: p.stamps})
 }
 
+func (p linuxPlatform) Stamps() bool          { return p.stamps }
 func (linuxPlatform) Thread(int) shard.Thread { return uring.Thread{} }
 func (linuxPlatform) Locked() bool            { return true }
 func (linuxPlatform) Pin(cpu int) error       { return uring.PinThread(cpu) }

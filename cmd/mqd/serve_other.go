@@ -24,7 +24,7 @@ var (
 // has other things to do.
 type simplePlatform struct{}
 
-func newPlatform(io string) (p platform, instead, err error) {
+func newPlatform(io string, _ bool) (p platform, instead, err error) {
 	if io == settings.IOURing {
 		return nil, nil, errNoURing
 	}
@@ -38,6 +38,7 @@ func (simplePlatform) NewDriver(_ int, opts aio.Options) (aio.Driver, error) {
 	return portable.New(opts, portable.Config{Simple: true})
 }
 
+func (simplePlatform) Stamps() bool            { return false }
 func (simplePlatform) Thread(int) shard.Thread { return nil }
 func (simplePlatform) Locked() bool            { return false }
 func (simplePlatform) Pin(int) error           { return errNoPin }

@@ -112,7 +112,7 @@ func dataDir(flag string) string {
 
 // toolDriver is a driver for verbs that read files without a shard.
 func toolDriver() (aio.Driver, error) {
-	p, _, err := newPlatform(settings.IOPortable)
+	p, _, err := newPlatform(settings.IOPortable, false)
 	if err != nil {
 		return nil, err
 	}

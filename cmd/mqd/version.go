@@ -101,6 +101,6 @@ func benchCheck(dir string, pid int) (*tuning.Report, error) {
 
 // benchPlatform is the driver that a broker would have.
 func benchPlatform() (node.Platform, error) {
-	p, _, err := newPlatform(settings.Auto)
+	p, _, err := newPlatform(settings.Auto, false)
 	return p, err
 }

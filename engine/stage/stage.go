@@ -16,10 +16,15 @@ type Stage uint8
 
 // The stages, in the order in which a batch passes them, and then a fetch.
 const (
+	// Socket is from when the kernel, or the network card, had the newest bytes of the
+	// receive that brought the request's last ones until the loop took that receive: the
+	// wake-up of the loop, and what it did before. It has no samples where nobody notes
+	// when bytes come.
+	Socket Stage = iota
 	// Parse is from when the receive completed that brought the request's last bytes until
 	// the batch has been checked: what is done for others before, waits for memory or for
 	// the connection's turn, decoding, and the check.
-	Parse Stage = iota
+	Parse
 	// Append is from then to the append, which may be on another shard: the mesh, and
 	// waits for room.
 	Append
@@ -54,6 +59,7 @@ type Info struct {
 
 // Table describes the stages, in order.
 var Table = [Count]Info{
+	{Socket, "socket", "From when the kernel has a produce's last bytes until the shard's loop has them; only with io.receive_times."},
 	{Parse, "parse", "From the arrival of a produce's last bytes at the shard's loop until its batch is checked, waits included."},
 	{Append, "append", "From then to the append: hand-over to the owning shard, and waits for room."},
 	{Round, "round_wait", "From the append until the batch's round is submitted."},
@@ -73,6 +79,8 @@ type Clock struct {
 	rounds rounds
 	limits Limits
 	slow   Slow
+
+	unsound atomic.Uint64
 }
 
 // Slow tells of samples that were too long. The loop alone writes it, and anybody may read.
@@ -111,6 +119,26 @@ func (c *Clock) Add(s Stage, nanos int64) {
 		c.slow.note(s, nanos)
 	}
 }
+
+// mostSocket is how long bytes may have been in the kernel that it is believed: as long as a
+// histogram knows times.
+const mostSocket = 1 << maxBits
+
+// Received adds the sample of a batch whose bytes the kernel had at the time stamp, 0 if it
+// does not say, and the loop at another. One that cannot be is only counted: clocks of the
+// calendar jump.
+func (c *Clock) Received(stamp, at int64) {
+	switch {
+	case stamp == 0:
+	case stamp < 0 || stamp > at || at-stamp >= mostSocket:
+		c.unsound.Add(1)
+	default:
+		c.Add(Socket, at-stamp)
+	}
+}
+
+// Unsound counts the batches that Received has not timed. Anybody may call it.
+func (c *Clock) Unsound() uint64 { return c.unsound.Load() }
 
 // Submitted notes that all rounds up to lsn that had not been submitted before were
 // submitted at a time.

@@ -147,6 +147,19 @@ func TestSamplesTakeNoMemory(t *testing.T) {
 	}
 }
 
+func TestTimesOfTheKernelThatCannotBeAreOnlyCounted(t *testing.T) {
+	var c Clock
+	const now = int64(1) << 50
+	for _, stamp := range []int64{0, now - 7, now, 0, now - mostSocket + 1, now - mostSocket, now + 1, -1, math.MaxInt64} {
+		c.Received(stamp, now)
+	}
+	var s Snapshot
+	c.Copy(&s)
+	if h := s[Socket]; h.Total != 3 || h.Sum != 7+mostSocket-1 || c.Unsound() != 4 {
+		t.Errorf("%d samples of %d ns, %d are unsound", h.Total, h.Sum, c.Unsound())
+	}
+}
+
 // ticks is a clock that a reading takes on by one.
 type ticks int64
 

@@ -11,7 +11,7 @@ type assembly struct {
 	size  int             // of the whole frame; 0 until the prefix is complete
 	slab  *slab
 	since int64 // when it began; 0: there is none
-	at    int64 // when its newest bytes came
+	came  came  // its newest bytes
 }
 
 func (a *assembly) begin(now int64, size int) {
@@ -74,7 +74,7 @@ func (c *Conn) assemblePrefix(b *inbuf) {
 // assembled takes n bytes off b.
 func (c *Conn) assembled(b *inbuf, n int) {
 	c.asm.n += n
-	c.asm.at = b.at
+	c.asm.came = b.came
 	b.pos += n
 	if b.pos == len(b.data) {
 		c.unread.pop()
@@ -107,7 +107,7 @@ func (c *Conn) handWhole() {
 	if !a.whole() {
 		invariant.Violated("conn: a frame is handed over whole")
 	}
-	f := c.newFrame(a.slab.mem[:a.size:a.size], a.at)
+	f := c.newFrame(a.slab.mem[:a.size:a.size], a.came)
 	f.slab = a.slab
 	if c.hand(f) == Later {
 		f.slab = nil

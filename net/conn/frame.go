@@ -5,9 +5,9 @@ import "github.com/mqd-broker/mqd/internal/invariant"
 // inbuf is a receive buffer with bytes that somebody needs: the connection that
 // has not read them, or frames inside it. It goes home with the last reference.
 type inbuf struct {
-	id   int   // aio.BufID, or noBuf
-	at   int64 // when the bytes came, by the loop's clock
+	id   int // aio.BufID, or noBuf
 	data []byte
+	came came
 	pos  int // first unread byte
 	refs int
 	conn *Conn
@@ -25,7 +25,7 @@ const noBuf = -1
 // are for the loop of the server that made it.
 type Frame struct {
 	bytes []byte
-	at    int64
+	came  came
 	conn  *Conn
 	buf   *inbuf // where bytes lie, or
 	slab  *slab
@@ -40,9 +40,13 @@ func (f *Frame) Bytes() []byte { return f.bytes }
 // Conn is the connection on which the frame came.
 func (f *Frame) Conn() *Conn { return f.conn }
 
+// came is when bytes came, by the clock of the loop that received them: to the loop, and to
+// the kernel or the network card as aio.Op.Stamp says.
+type came struct{ at, stamp int64 }
+
 // Arrived is when the bytes came that completed the frame, by the clock of the loop that
-// received them.
-func (f *Frame) Arrived() int64 { return f.at }
+// received them: to the loop, and to the kernel or the network card as aio.Op.Stamp says.
+func (f *Frame) Arrived() (at, stamp int64) { return f.came.at, f.came.stamp }
 
 // Retain adds a reference.
 func (f *Frame) Retain() { f.refs++ }
@@ -72,7 +76,7 @@ func (f *Frame) Release() {
 }
 
 // newFrame takes a Frame from the pool, with one reference.
-func (c *Conn) newFrame(bytes []byte, at int64) *Frame {
+func (c *Conn) newFrame(bytes []byte, t came) *Frame {
 	s := c.srv
 	f := s.frames
 	if f == nil {
@@ -80,14 +84,14 @@ func (c *Conn) newFrame(bytes []byte, at int64) *Frame {
 	} else {
 		s.frames, f.next = f.next, nil
 	}
-	f.bytes, f.at, f.conn, f.refs = bytes, at, c, 1
+	f.bytes, f.came, f.conn, f.refs = bytes, t, c, 1
 	c.frames++
 	s.lent.Frames++
 	return f
 }
 
 // newInbuf takes over a receive buffer whose bytes came at a time, with one reference.
-func (c *Conn) newInbuf(id int, data []byte, at int64) *inbuf {
+func (c *Conn) newInbuf(id int, data []byte, t came) *inbuf {
 	s := c.srv
 	b := s.inbufs
 	if b == nil {
@@ -95,7 +99,7 @@ func (c *Conn) newInbuf(id int, data []byte, at int64) *inbuf {
 	} else {
 		s.inbufs, b.next = b.next, nil
 	}
-	b.id, b.data, b.at, b.pos, b.refs, b.conn = id, data, at, 0, 1, c
+	b.id, b.data, b.came, b.pos, b.refs, b.conn = id, data, t, 0, 1, c
 	if id == noBuf {
 		s.lent.Unread += len(data)
 		return b

@@ -80,23 +80,23 @@ func (c *Conn) export() *State {
 	if n > 0 {
 		st.Unread = make([]byte, 0, n)
 	}
-	st.add(begun, c.asm.at)
+	st.add(begun, c.asm.came)
 	for b := c.unread.head; b != nil; b = b.next {
-		st.add(b.data[b.pos:], b.at)
+		st.add(b.data[b.pos:], b.came)
 	}
 	return st
 }
 
 // arrival is a number of bytes that came at a time.
 type arrival struct {
-	n  int
-	at int64
+	n    int
+	came came
 }
 
-func (st *State) add(bytes []byte, at int64) {
+func (st *State) add(bytes []byte, t came) {
 	if len(bytes) > 0 {
 		st.Unread = append(st.Unread, bytes...)
-		st.pieces = append(st.pieces, arrival{len(bytes), at})
+		st.pieces = append(st.pieces, arrival{len(bytes), t})
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *Server) Import(st *State) {
 	c.limit, c.established, c.eof, c.peer, c.bucket = st.limit, st.established, st.eof, st.peer, st.bucket
 	rest := st.Unread
 	for _, a := range st.pieces {
-		c.unread.push(c.newInbuf(noBuf, rest[:a.n:a.n], a.at))
+		c.unread.push(c.newInbuf(noBuf, rest[:a.n:a.n], a.came))
 		rest = rest[a.n:]
 	}
 	c.door.proto.Opened(c, st.App)

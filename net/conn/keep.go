@@ -52,7 +52,7 @@ func (c *Conn) spillInput() bool {
 	for b := old.head; b != nil; {
 		next := b.next
 		if b.movable() {
-			c.unread.push(c.newInbuf(noBuf, append([]byte(nil), b.data[b.pos:]...), b.at))
+			c.unread.push(c.newInbuf(noBuf, append([]byte(nil), b.data[b.pos:]...), b.came))
 			b.unref()
 		} else {
 			c.unread.push(b)

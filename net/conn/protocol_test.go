@@ -106,7 +106,8 @@ func (p *testProtocol) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 	}
 	p.taken++
 	if p.timed {
-		p.arrived = append(p.arrived, f.Arrived())
+		at, _ := f.Arrived()
+		p.arrived = append(p.arrived, at)
 	}
 	return conn.Taken
 }

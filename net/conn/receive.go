@@ -55,7 +55,7 @@ func (c *Conn) received(op *aio.Op) {
 			return
 		}
 		s.count.local[Receives]++
-		c.unread.push(c.newInbuf(int(op.BufID), op.Data, op.At))
+		c.unread.push(c.newInbuf(int(op.BufID), op.Data, came{op.At, op.Stamp}))
 		c.greedy = c.greedy || c.held > max(minShare, s.drv.FreeBufs())
 		c.parse()
 		return
@@ -159,10 +159,10 @@ func (c *Conn) inPlace(b *inbuf, n int) {
 	var f *Frame
 	if sl != nil {
 		c.srv.count.local[FramesCopied]++
-		f = c.newFrame(sl.mem[:copy(sl.mem, bytes):n], b.at)
+		f = c.newFrame(sl.mem[:copy(sl.mem, bytes):n], b.came)
 		f.slab = sl
 	} else {
-		f = c.newFrame(bytes, b.at)
+		f = c.newFrame(bytes, b.came)
 		f.buf = b
 		b.refs++
 	}

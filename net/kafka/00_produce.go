@@ -106,7 +106,7 @@ func (p *peer) produce(h *header, f *conn.Frame) {
 			continue
 		}
 		q.open++
-		part.b.Received = f.Arrived()
+		part.b.Received, part.b.Stamped = f.Arrived()
 		p.srv.b.Produce(&part.b)
 	}
 	q.answered()

@@ -39,7 +39,7 @@ func (p *peer) produce(h wire.Header, body []byte, f *conn.Frame) {
 	q.peer, q.frame, q.correlation, q.ack = p, f, h.Correlation, r.Ack
 	q.b.Topic, q.b.Partition = broker.TopicID(r.Topic), r.Partition
 	q.b.MinClass, q.b.Encoding, q.b.Batch = broker.Class(r.MinClass), broker.Encoding(r.Encoding), r.Batch
-	q.b.Received = f.Arrived()
+	q.b.Received, q.b.Stamped = f.Arrived()
 	f.Retain()
 	p.began(len(f.Bytes()))
 	p.srv.b.Produce(&q.b)

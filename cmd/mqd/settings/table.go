@@ -34,6 +34,7 @@ type Options struct {
 	WakeLimit                                            time.Duration // negative: none
 	Spin                                                 time.Duration
 	IO                                                   string
+	ReceiveTimes                                         bool
 	JournalSize                                          int64 // 0: chosen by the filesystem
 	CacheSize                                            int64
 	MemoryLimit                                          int64
@@ -234,6 +235,8 @@ func shardSettings(o *Options) []Setting {
 
 		{Name: "io.driver", Flag: "io", Default: Auto, value: wordValue{&o.IO, []string{Auto, IOURing, IOPortable}},
 			Help: "how files and sockets are used: by io_uring, or by epoll and threads (portable), which is slower; auto is uring where it can be used"},
+		{Name: "io.receive_times", Flag: "io-receive-times", Default: "false", value: switchValue{&o.ReceiveTimes},
+			Help: "have the kernel note when it receives, for the stage socket of the times of batches; with io_uring only, and every packet of the machine is noted then"},
 
 		{Name: "journal.size", Flag: "journal-size", Default: Auto, value: sizeValue{to: &o.JournalSize, min: node.MinJournalBytes, max: 64 * gib, step: 4 * kib, auto: true},
 			Help: "size of each shard's journal; auto is the least of 256MiB, 512MiB / shards and 5 % of the filesystem, at least 8MiB; it needs eight times topic.max_message_bytes"},

@@ -149,7 +149,7 @@ func TestTimesOfStagesAreReadByTheirNames(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "device", "device=", "device=20", "device=1us", "device=2m", "devices=20ms", "device=20ms,device=20ms", "device=20ms,", "off,device=20ms"} {
-		if _, err := Merge(Layer{"trace.stages": {text, "flag"}}); err == nil || !strings.Contains(err.Error(), "expected off, or STAGE=TIME,... of parse, append, round_wait, device,") {
+		if _, err := Merge(Layer{"trace.stages": {text, "flag"}}); err == nil || !strings.Contains(err.Error(), "expected off, or STAGE=TIME,... of socket, parse, append, round_wait, device,") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

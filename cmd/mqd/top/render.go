@@ -145,7 +145,11 @@ func short(v float64) string {
 
 func writeStages(w io.Writer, before, now *state, shown []row) {
 	head := []string{"SHARD"}
-	for _, info := range stage.Table {
+	stages := stage.Table[:]
+	if !slices.ContainsFunc(now.stages, func(sh admin.ShardStages) bool { _, ok := sh.Stages[stages[stage.Socket].Name]; return ok }) {
+		stages = stages[stage.Socket+1:] // it is the first, and only there where it is measured
+	}
+	for _, info := range stages {
 		head = append(head, strings.ToUpper(strings.ReplaceAll(info.Name, "_", " ")))
 	}
 	fmt.Fprintln(w, strings.Join(head, "\t")+"\t")
@@ -154,7 +158,7 @@ func writeStages(w io.Writer, before, now *state, shown []row) {
 			continue
 		}
 		cells := []string{fmt.Sprint(sh.Shard)}
-		for _, info := range stage.Table {
+		for _, info := range stages {
 			cells = append(cells, quantiles(times(before, sh.Shard, info.Name), sh.Stages[info.Name]))
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
