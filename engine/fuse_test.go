@@ -146,3 +146,5 @@ func (f *fusedFile) Truncate(size int64) error {
 func (f *fusedFile) Allocate(off, n int64) error {
 	return f.s.do(func() error { return f.file.Allocate(off, n) })
 }
+
+func (s *fusedFS) Spread(path string) { s.fs.Spread(path) }

@@ -27,10 +27,6 @@ type FS interface {
 	Lock(path string) (FSFile, error)
 	// Stat describes the filesystem that holds path.
 	Stat(path string) (FSInfo, error)
-}
-
-// Spreader is an FS that can advise the filesystem below it.
-type Spreader interface {
 	// Spread advises that the directories in path have nothing to do with each other, so
 	// that they are better placed apart. It changes no content, and what a filesystem
 	// cannot do it does not.

@@ -203,9 +203,7 @@ func (r *recovery) lockDir() error {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
 	r.locked = true
-	if s, ok := r.fs.(aio.Spreader); ok {
-		s.Spread(r.path(layout.TopicsDir))
-	}
+	r.fs.Spread(r.path(layout.TopicsDir))
 	stat := aio.FileOp{Kind: aio.FileStatFS, Path: r.opts.Dir}
 	if err := aio.DoFile(r.d, &stat); err != nil {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)

@@ -32,9 +32,8 @@ const (
 type FS struct{}
 
 var (
-	_ aio.FS       = FS{}
-	_ aio.Spreader = FS{}
-	_ aio.FSFile   = (*File)(nil)
+	_ aio.FS     = FS{}
+	_ aio.FSFile = (*File)(nil)
 )
 
 // New returns the machine's filesystem.

@@ -7,7 +7,7 @@ import "golang.org/x/sys/unix"
 const topDir = 0x20000
 
 // Spread sets ext4's flag for a directory whose subdirectories are not related; see
-// aio.Spreader. New ones then come to block groups that have room, each to another.
+// aio.FS. New ones then come to block groups that have room, each to another.
 // Without it they come to the group of path until that is full, where a filesystem without
 // a journal looks at each inode that was deleted in the last minutes before it finds one
 // that it may use. Filesystems without the flag refuse it, and nothing is lost.

@@ -364,3 +364,6 @@ func (d *Driver) remove(f aio.File) *handle {
 	d.files[f] = nil
 	return h
 }
+
+// Spread does nothing: nothing is placed.
+func (s *fsys) Spread(string) {}
