@@ -20,6 +20,8 @@ func FuzzAnyStreamLeavesNothingBehind(f *testing.F) {
 	f.Add(uint64(5), append(frame('h', nil), frame('k', noise(9000, 1))...))
 	f.Add(uint64(6), bytes.Join([][]byte{frame('f', nil), frame('c', nil), pieces(50)}, nil))
 	f.Add(uint64(7), append(frame('l', nil), 0, 0, 0, 9, 'e'))
+	f.Add(uint64(8), pieces(0))
+	f.Add(uint64(6), []byte("\x00\x00\x00\tg\x00\x00\x00\x00c\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, seed uint64, stream []byte) {
 		r := newRig(t, rigOptions{seed: seed, shards: 2, drv: aio.Options{RecvBufferBytes: 4096, RecvBuffers: 16},
 			srv: conn.Options{SmallFrames: 1, MediumFrames: 1, LargeFrames: 1, SendBuffers: 2}})
