@@ -97,7 +97,8 @@ define run_fuzz
 @set -e; grep -rl --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*([a-z_]* \*testing\.F)' . | sort | while read -r file; do \
 	for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)([a-z_]* \*testing\.F).*/\1/p' "$$file"); do \
 		echo "# $$name in $$file"; \
-		(cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(1) -fuzzminimizetime 20x -timeout 60m . </dev/null); \
+		(cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(1) -fuzzminimizetime 20x -timeout 60m . </dev/null || \
+			{ git ls-files --others "testdata/fuzz/$$name" | while read -r input; do echo "$$input:"; head -c 4000 "$$input"; done; exit 1; }); \
 	done; \
 done
 endef
