@@ -273,12 +273,12 @@ func decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 	}
 }
 
-// zstdGuess returns how much room to try first: what the frame claims if that is
-// believable, else a usual ratio.
+// zstdGuess returns how much room to try first, more than none: what the frame
+// claims if that is believable, else a usual ratio.
 func zstdGuess(src []byte) int {
 	var h zstd.Header
 	if h.Decode(src) == nil && h.HasFCS && h.FrameContentSize <= uint64(64*len(src)) {
-		return int(h.FrameContentSize)
+		return max(int(h.FrameContentSize), 1) // another frame may follow one of none
 	}
 	return max(4*len(src), 512)
 }

@@ -310,6 +310,30 @@ func TestGzipAndZstdReadOtherWritersSettings(t *testing.T) {
 
 // Neither side of a codec leaves a goroutine behind: the pools may drop a state
 // without closing it.
+// zstdOfNothing is a frame that says it holds nothing, and a block of two bytes.
+const zstdOfNothing = "\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x00\x10\x00\x00\x10\x00"
+
+// What a frame claims is where room starts to grow from, so nothing must not be
+// believed: it doubles to nothing.
+func TestZstdFramesOfNothingEnd(t *testing.T) {
+	h := Header{Attributes: Attributes(CodecZstd)}
+	if out, err := Decompress(nil, h, []byte(zstdOfNothing), 1<<16); err == nil {
+		t.Errorf("a frame of nothing with a block in it: %q and no error", out)
+	}
+	nothing := []byte("\x28\xb5\x2f\xfd\x20\x00\x01\x00\x00") // content size 0, one empty last block
+	if out, err := Decompress(nil, h, nothing, 1<<16); err != nil || len(out) != 0 {
+		t.Errorf("a frame of nothing: %q, %v", out, err)
+	}
+	want := text(5000)
+	both := append(nothing, Compress(nil, CodecZstd, want)...)
+	if out, err := Decompress(nil, h, both, 1<<16); err != nil || !bytes.Equal(out, want) {
+		t.Errorf("a frame behind one of nothing: %d bytes, %v; want %d", len(out), err, len(want))
+	}
+	if _, err := Decompress(nil, h, both, 4999); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a frame behind one of nothing, above the limit: %v", err)
+	}
+}
+
 func TestCodecsStartNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	src := text(300_000)

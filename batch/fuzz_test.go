@@ -151,6 +151,7 @@ func fuzzDecompress(f *testing.F, c Codec) {
 		}
 	}
 	f.Add(Compress(nil, c, make([]byte, 1<<17)), 1<<16)
+	f.Add([]byte(zstdOfNothing), 1<<16)
 	f.Fuzz(func(t *testing.T, in []byte, limit int) {
 		limit &= 1<<20 - 1
 		front := []byte("front")
