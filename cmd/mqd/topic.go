@@ -210,31 +210,6 @@ within their time for that: a minute for mqd's own, often 5 for Kafka's.
 	return cmd
 }
 
-func newTopicDelete(s *server) *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete NAME...",
-		Short: "Delete topics and all their messages",
-		Long: `Delete topics and all their messages, at once and for good. A topic that is created
-again under the same name is another one.`,
-		Example:           `  mqd topic delete orders ticks`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: s.topicNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				for _, name := range args {
-					if err := c.Admin().DeleteTopic(ctx, name); err != nil {
-						return err
-					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted topic %s\n", name); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-}
-
 func newTopicList(s *server) *cobra.Command {
 	format := formatFlag{}
 	cmd := &cobra.Command{

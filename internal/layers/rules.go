@@ -33,6 +33,7 @@ var Table = []Package{
 	{Path: "cmd/mqd/benching", Rank: 99, External: []string{modCobra, modPflag, modYAML}},
 	{Path: "cmd/mqd/bundler", Rank: 99, External: []string{modCobra}},
 	{Path: "cmd/mqd/backlogbench", Rank: 98, External: []string{modCobra}},
+	{Path: "cmd/mqd/consent", Rank: 97, External: []string{modCobra}},
 	{Path: "cmd/mqd/groups", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/salvager", Rank: 98, External: []string{modCobra}},
 	{Path: "cmd/mqd/groupreader", Rank: 99},

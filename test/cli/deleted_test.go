@@ -30,7 +30,7 @@ func TestAFollowerIsToldThatItsTopicWasDeleted(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "first\n" {
 		t.Errorf("%q, %v", line, err)
 	}
-	b.must("", "topic", "delete", "orders")
+	b.must("", "topic", "delete", "orders", "--yes")
 	err = cmd.Wait()
 	line := oneLine(t, result{errs: errs.String(), status: cmd.ProcessState.ExitCode()})
 	wants(t, line, `topic "orders" was deleted`)

@@ -86,7 +86,7 @@ func TestGroupsAreMovedListedAndDeleted(t *testing.T) {
 	if got := b.group("risk").places(); got != "[5 0]" {
 		t.Errorf("after kill -9: %s", got)
 	}
-	wants(t, b.must("", "group", "delete", "risk"), "deleted group risk")
+	wants(t, b.must("", "group", "delete", "risk", "--yes"), "deleted group risk")
 	wants(t, b.fails("", "group", "delete", "risk"), `group "risk" does not exist`)
 	b.stop()
 }

@@ -43,7 +43,7 @@ func TestTopicsLiveFromCreateToDelete(t *testing.T) {
 	about = columns.ReplaceAllString(b.must("", "topic", "describe", "ticks"), " ")
 	wants(t, about, "segment.bytes 3MiB")
 
-	b.must("", "topic", "delete", "orders")
+	b.must("", "topic", "delete", "orders", "--yes")
 	b.stop()
 	b = serve(t, dir)
 	var topics []struct {
@@ -56,7 +56,7 @@ func TestTopicsLiveFromCreateToDelete(t *testing.T) {
 	if len(topics) != 1 || topics[0].Name != "ticks" || topics[0].Class != "flushed" || topics[0].Partitions != 5 || len(topics[0].ID) != 32 {
 		t.Errorf("after a restart: %+v", topics)
 	}
-	b.must("", "topic", "delete", "ticks")
+	b.must("", "topic", "delete", "ticks", "--yes")
 	if out := b.must("", "topic", "list", "-o", "json"); out != "[]\n" {
 		t.Errorf("nothing is left, and the list is %q", out)
 	}

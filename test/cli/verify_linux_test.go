@@ -101,7 +101,7 @@ func filled(t *testing.T, kill bool) (dir string) {
 	}
 	b.must("", "topic", "create", "gone")
 	b.must(in, "produce", "gone")
-	b.must("", "topic", "delete", "gone")
+	b.must("", "topic", "delete", "gone", "--yes")
 	if kill {
 		b.kill()
 	} else {

@@ -152,7 +152,7 @@ func serve(t *testing.T, without string) (log string) {
 			t.Errorf("%q was not read: %s", want, got)
 		}
 	}
-	run("", "topic", "delete", "notes")
+	run("", "topic", "delete", "notes", "--yes")
 	if err := b.Stop(ctx); err != nil {
 		t.Errorf("%v\n%s", err, b.LogTail())
 	}

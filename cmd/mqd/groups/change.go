@@ -224,29 +224,3 @@ When nobody has any partition, the group divides them by itself again.`,
 	_ = cmd.RegisterFlagCompletionFunc("topic", v.Topics)
 	return cmd
 }
-
-func (v *verbs) newDelete() *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete GROUP...",
-		Short: "Delete groups and everything that they have committed",
-		Long: `Delete groups and everything that they have committed, at once and for good. A group that
-has members is refused.`,
-		Example: `  mqd group delete risk audit`,
-		Args:    cobra.MinimumNArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-			return v.groupNames(cmd, nil, word)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, name := range args {
-				err := v.with(cmd, name, func(ctx context.Context, a *client.Admin) error { return a.DeleteGroup(ctx, name) })
-				if err != nil {
-					return err
-				}
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted group %s\n", name); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/consent"
 	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
@@ -27,6 +28,7 @@ type verb struct {
 	partition      int
 	offset, before string
 	dry            bool
+	agreed         *consent.Consent
 }
 
 // New makes the command.
@@ -37,9 +39,11 @@ func New(s Server, names cobra.CompletionFunc) *cobra.Command {
 		Short: "Delete the oldest messages of a topic",
 		Long: `Delete the messages of a partition that are before an offset or a time, for good. When
 the command returns this is durable and nobody can read them any more; whole files go
-from the disk, in the background. With --dry-run it only says what would go.`,
+from the disk, in the background. With --dry-run it only says what would go.
+
+` + consent.Help,
 		Example: `  mqd topic trim orders --partition 0 --offset 4711
-  mqd topic trim orders --partition 0 --offset end
+  mqd topic trim orders --partition 0 --offset end --yes
   mqd topic trim orders --partition -1 --before 2026-01-31T12:00:00Z --dry-run`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: names,
@@ -52,21 +56,22 @@ from the disk, in the background. With --dry-run it only says what would go.`,
 			if err != nil {
 				return err
 			}
-			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				return v.run(ctx, c.Admin(), args[0], at, cmd.OutOrStdout())
-			})
+			return v.run(cmd, args[0], at)
 		},
 	}
 	cmd.Flags().IntVar(&v.partition, "partition", 0, "`number` of the partition, which has to be given; -1 is all, and goes with --offset end or --before")
 	cmd.Flags().StringVar(&v.offset, "offset", "", "first `offset` that stays, or end")
 	cmd.Flags().StringVar(&v.before, "before", "", "`time` of the first message that stays, such as 2026-01-31T12:00:00Z, or in milliseconds since 1970")
 	cmd.Flags().BoolVar(&v.dry, "dry-run", false, "say what would go, and delete nothing")
+	v.agreed = consent.Add(cmd)
 	return cmd
 }
 
 // place is where the log is to begin.
 func (v *verb) place() (client.Place, error) {
 	switch {
+	case v.dry && v.agreed.Given():
+		return client.Place{}, errors.New("--yes and --dry-run exclude each other")
 	case v.partition < -1:
 		return client.Place{}, fmt.Errorf("--partition is %d, expected 0 or more, or -1 for all", v.partition)
 	case (v.offset == "") == (v.before == ""):
@@ -93,39 +98,97 @@ func (v *verb) place() (client.Place, error) {
 	return client.Time(t), nil
 }
 
-func (v *verb) run(ctx context.Context, a *client.Admin, topic string, at client.Place, out io.Writer) error {
-	d, err := a.DescribeTopic(ctx, topic)
-	if err != nil {
+// cut is a partition as it is, and the place where its log is to begin.
+type cut struct {
+	partition int
+	was       client.PartitionInfo
+	place     client.Place
+}
+
+// run says what would go, and deletes it if it may.
+func (v *verb) run(cmd *cobra.Command, topic string, at client.Place) error {
+	var cuts []cut
+	var goes int64
+	err := v.server.With(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
+		if cuts, err = v.chosen(ctx, c.Admin(), topic, at); err == nil && !v.agreed.Given() {
+			goes, err = v.plan(ctx, c.Admin(), topic, cuts, cmd.OutOrStdout())
+		}
+		return err
+	})
+	if err != nil || v.dry || goes == 0 && !v.agreed.Given() {
 		return err
 	}
-	if v.partition >= len(d.Partitions) {
-		return fmt.Errorf("topic %s has partitions 0 to %d, not %d", topic, len(d.Partitions)-1, v.partition)
+	// Without a connection: a person may take long.
+	what := fmt.Sprintf("%s of topic %s", quantity.Of(goes, "message", "messages"), topic)
+	if err := v.agreed.Ask(cmd, what); err != nil {
+		return err
 	}
+	return v.server.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+		return trim(ctx, c.Admin(), topic, cuts, cmd.OutOrStdout())
+	})
+}
+
+// chosen are the partitions that the flags name.
+func (v *verb) chosen(ctx context.Context, a *client.Admin, topic string, at client.Place) ([]cut, error) {
+	d, err := a.DescribeTopic(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	if v.partition >= len(d.Partitions) {
+		return nil, fmt.Errorf("topic %s has partitions 0 to %d, not %d", topic, len(d.Partitions)-1, v.partition)
+	}
+	var cuts []cut
 	for n, p := range d.Partitions {
-		if v.partition >= 0 && v.partition != n {
-			continue
+		if v.partition < 0 || v.partition == n {
+			cuts = append(cuts, cut{n, p, at})
 		}
-		to, verb := int64(0), "would delete"
-		if v.dry {
-			to, err = v.target(ctx, a, topic, n, at, &p)
-		} else {
-			verb = "deleted"
-			to, err = a.TrimTopic(ctx, topic, n, at)
-			var e *client.Error
-			if errors.As(err, &e) && errors.Is(err, client.ErrOffsetOutOfRange) && e.ValidHigh >= 0 {
-				err = outside(topic, n, e.Offset, e.ValidLow, e.ValidHigh)
-			}
+	}
+	return cuts, nil
+}
+
+// plan says what would go. It is what goes then, whatever comes to the end meanwhile.
+func (v *verb) plan(ctx context.Context, a *client.Admin, topic string, cuts []cut, out io.Writer) (goes int64, err error) {
+	for i := range cuts {
+		c := &cuts[i]
+		to, err := v.target(ctx, a, topic, c)
+		if err != nil {
+			return 0, err
+		}
+		to = max(to, c.was.LogStart)
+		c.place = client.Offset(to)
+		goes += to - c.was.LogStart
+		if err := tell(out, topic, c, "would delete", to); err != nil {
+			return 0, err
+		}
+	}
+	return goes, nil
+}
+
+// trim deletes what is before the places.
+func trim(ctx context.Context, a *client.Admin, topic string, cuts []cut, out io.Writer) error {
+	for i := range cuts {
+		c := &cuts[i]
+		to, err := a.TrimTopic(ctx, topic, c.partition, c.place)
+		var e *client.Error
+		if errors.As(err, &e) && errors.Is(err, client.ErrOffsetOutOfRange) && e.ValidHigh >= 0 {
+			err = outside(topic, c.partition, e.Offset, e.ValidLow, e.ValidHigh)
+		}
+		if err == nil {
+			err = tell(out, topic, c, "deleted", to)
 		}
 		if err != nil {
 			return err
 		}
-		to = max(to, p.LogStart)
-		if _, err := fmt.Fprintf(out, "topic %s partition %d: %s %s; the log begins at %d, before at %d\n",
-			topic, n, verb, quantity.Of(to-p.LogStart, "message", "messages"), to, p.LogStart); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+// tell says what goes when the log of a partition begins at to.
+func tell(out io.Writer, topic string, c *cut, verb string, to int64) error {
+	to = max(to, c.was.LogStart)
+	_, err := fmt.Fprintf(out, "topic %s partition %d: %s %s; the log begins at %d, before at %d\n",
+		topic, c.partition, verb, quantity.Of(to-c.was.LogStart, "message", "messages"), to, c.was.LogStart)
+	return err
 }
 
 // outside is the error of an offset that the log of partition n has not.
@@ -133,18 +196,18 @@ func outside(topic string, n int, offset, low, high int64) error {
 	return fmt.Errorf("offset %d is not in partition %d of topic %s, which has %d to %d", offset, n, topic, low, high)
 }
 
-// target is where the log of partition n, which is p now, would begin.
-func (v *verb) target(ctx context.Context, a *client.Admin, topic string, n int, at client.Place, p *client.PartitionInfo) (int64, error) {
+// target is where the log of a partition would begin.
+func (v *verb) target(ctx context.Context, a *client.Admin, topic string, c *cut) (int64, error) {
 	if v.offset != "" && v.offset != "end" {
 		to, err := strconv.ParseInt(v.offset, 10, 64)
-		if err == nil && to > p.Durable {
-			err = outside(topic, n, to, p.LogStart, p.Durable)
+		if err == nil && to > c.was.Durable {
+			err = outside(topic, c.partition, to, c.was.LogStart, c.was.Durable)
 		}
 		return to, err
 	}
-	found, err := a.ListOffsets(ctx, topic, at)
+	found, err := a.ListOffsets(ctx, topic, c.place)
 	if err != nil {
 		return 0, err
 	}
-	return found[n].Offset, nil
+	return found[c.partition].Offset, nil
 }
