@@ -19,6 +19,9 @@ const (
 	// fewFiles is the limit of open files below which connections are turned away: the
 	// default number of them, and what shards and the program need.
 	fewFiles = 20_000
+	// ringBytes is the locked memory that the rings of a shard take at least, in bytes, with
+	// some room: 276 KiB on x86-64.
+	ringBytes = 300 << 10
 	// capLockMemory is the bit of CAP_IPC_LOCK.
 	capLockMemory = 14
 )
@@ -37,8 +40,8 @@ func storage() []Setting {
 		{ID: "uring.works", Class: Reboot, Matters: Much, Level: Warning, look: uringWorks,
 			Why: "a ring was made for real, since seccomp filters of containers and old kernels refuse it",
 			Fix: "in a container: use the seccomp profile of docs/operating/container.md"},
-		{ID: "limit.memlock", Class: Reboot, Matters: Much, Level: Critical, look: memlock,
-			Why: "memory registered with io_uring counts as locked: too little and the broker does not start on io_uring",
+		{ID: "limit.memlock", Class: Reboot, Matters: Much, Level: Warning, look: memlock,
+			Why: "memory registered with io_uring counts as locked: what the limit leaves out is slower, and when the rings alone do not fit, the broker does not start on io_uring",
 			Fix: "LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited"},
 		{ID: "limit.nofile", Class: Reboot, Matters: Much, Level: Warning, look: openFiles,
 			Why: "each connection and each open segment is a file, and the broker lowers its limit of connections to fit",
@@ -120,7 +123,11 @@ func memlock(h *Host) []reading {
 			}
 		}
 	}
-	return []reading{{path: h.process("limits"), found: found, want: judged("unlimited, or CAP_IPC_LOCK", good)}}
+	r := reading{path: h.process("limits"), found: found, want: judged("unlimited, or CAP_IPC_LOCK", good)}
+	if n, err := strconv.ParseInt(found, 10, 64); err == nil && n < ringBytes*int64(len(topology.Choose(h.Machine).Shards)) {
+		r.level = Critical // it counts for all that the user runs
+	}
+	return []reading{r}
 }
 
 func openFiles(h *Host) []reading {

@@ -129,6 +129,8 @@ func explain(err error, disabled string, known bool, locked uint64) error {
 		}
 		return fmt.Errorf("%w: %s, so a seccomp filter or security module forbids it (the default profiles of Docker and containerd do);"+
 			" allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp profile: %w", ErrForbidden, state, err)
+	case errors.Is(err, unix.ENOMEM) && locked == 0:
+		return fmt.Errorf("uring: %w: not even the smallest ring fits; raise LimitMEMLOCK (infinity is best): %w", ErrLockedMemory, err)
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("uring: %w: the ring alone needs %d bytes; raise LimitMEMLOCK (infinity is best): %w", ErrLockedMemory, locked, err)
 	}

@@ -57,7 +57,7 @@ func TestProbeNamesWhatIsMissingOrForbids(t *testing.T) {
 		{"seccomp", fakeKernel{err: unix.EPERM, disabled: "0"}, ErrForbidden, []string{"kernel.io_uring_disabled is 0", "seccomp", "io_uring_enter"}},
 		{"seccomp on an older kernel", fakeKernel{err: unix.EPERM}, ErrForbidden, []string{"no setting kernel.io_uring_disabled", "seccomp"}},
 		{"a security module", fakeKernel{err: unix.EACCES, disabled: "0"}, ErrForbidden, []string{"security module"}},
-		{"locked memory", fakeKernel{err: unix.ENOMEM}, ErrLockedMemory, []string{"LimitMEMLOCK"}},
+		{"locked memory", fakeKernel{err: unix.ENOMEM}, ErrLockedMemory, []string{"not even the smallest ring fits", "LimitMEMLOCK"}},
 		{"descriptors", fakeKernel{err: unix.EMFILE}, unix.EMFILE, nil},
 	} {
 		f, err := probe(c.kernel)
