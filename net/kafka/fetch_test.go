@@ -107,12 +107,19 @@ func TestALongPollIsAnsweredWhenAllPartitionsTogetherHaveEnough(t *testing.T) {
 		w.Topics[0].Partitions[0].Partition = int32(i * 3 % partitions)
 		p.produced(9, p.ask(9, w))
 	}
-	n := 0
+	began, n := r.w.Now(), 0
 	for _, at := range c.fetched(12, corr) {
 		n += len(at.RecordBatches)
 	}
 	if n != 10*len(one) {
 		t.Errorf("%d bytes, expected %d", n, 10*len(one))
+	}
+	if took := time.Duration(r.w.Now() - began); took > time.Second {
+		t.Errorf("it was answered %v of the simulated time after there was enough", took)
+	}
+	// Each partition is asked again when one has grown by its share, and not all the time.
+	if n := r.shards[0].tap.fetched + r.shards[1].tap.fetched; n > 100 {
+		t.Errorf("the broker was asked %d times", n)
 	}
 	r.home()
 }
@@ -131,6 +138,22 @@ func TestALongPollEndsInTimeWithWhatThereIs(t *testing.T) {
 	}
 	if got := values(t, parts[0].RecordBatches); len(got) != 1 || got[0] != "only" {
 		t.Errorf("%q", got)
+	}
+	r.home()
+}
+
+// Nobody waits for more than the answer may have.
+func TestMoreThanAnAnswerMayHaveIsNotWaitedFor(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 19})
+	r.create("events", 2)
+	c := r.dial()
+	c.produced(9, c.ask(9, produceOf("events", 1, records(0, "only"))))
+	q := fetchOf("events", 0, 0)
+	q.MaxBytes, q.MinBytes, q.MaxWaitMillis = 1, 1<<20, 9000
+	began := r.w.Now()
+	parts := c.fetched(12, c.ask(12, q))
+	if got := values(t, parts[0].RecordBatches); len(got) != 1 || r.w.Now()-began > int64(time.Second) {
+		t.Errorf("%q after %v of the simulated time", got, time.Duration(r.w.Now()-began))
 	}
 	r.home()
 }
