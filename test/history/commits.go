@@ -108,18 +108,28 @@ func (c *Commits) overwriter(k *commit, mark int64) *commit {
 	return nil
 }
 
-// forget drops the commits that nobody can read any more, but for those who have asked.
+// forget drops the commits that nobody can read any more, but for those who have asked: what
+// was refused, and what another has taken the place of. That is not what is committed,
+// however many have been refused since.
 func (c *Commits) forget() {
 	const kept = 64
-	if n := len(c.list) - kept; n > kept {
-		rest := c.list[:0]
-		for i, k := range c.list {
-			if i >= n || k.last == never && !k.rejected {
-				rest = append(rest, k)
-			}
-		}
-		c.list = rest
+	n := len(c.list) - kept
+	if n <= kept {
+		return
 	}
+	newest := int64(0) // sending of the newest that has taken effect
+	for i := range c.list {
+		if k := &c.list[i]; !k.rejected && k.applied != never {
+			newest = k.sent
+		}
+	}
+	rest := c.list[:0]
+	for i, k := range c.list {
+		if i >= n || !k.rejected && k.last > newest {
+			rest = append(rest, k)
+		}
+	}
+	c.list = rest
 }
 
 // Violations are the breaches so far.

@@ -28,6 +28,25 @@ func TestCommits(t *testing.T) {
 			}
 			c.Read(c.Mark(), 990)
 		}},
+		{"it stays while many are refused", 0, func(c *Commits) {
+			c.Sent(0)
+			c.Acked(0)
+			for v := range int64(1000) {
+				c.Sent(1 + v)
+				c.Refused(1 + v)
+				c.Read(c.Mark(), 0)
+			}
+		}},
+		{"and is missed when they are gone", Lost, func(c *Commits) {
+			c.Sent(0)
+			c.Acked(0)
+			for v := range int64(1000) {
+				c.Sent(1 + v)
+				c.Refused(1 + v)
+				c.Read(c.Mark(), 0)
+			}
+			c.Read(c.Mark(), -1)
+		}},
 	} {
 		c := &Commits{}
 		x.do(c)
