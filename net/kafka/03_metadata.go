@@ -40,8 +40,6 @@ func (p *peer) metadata(h *header) {
 	q.h.client, q.h.body = nil, nil // they lie in the frame
 	if h.version == 0 && len(q.r.Topics) == 0 {
 		q.r.Topics = nil
-	} else if q.r.Topics == nil && h.version == 0 {
-		q.r.Topics = []kmsg.MetadataRequestTopic{}
 	}
 	p.began(0, 0)
 	p.alone = true
