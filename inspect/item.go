@@ -37,9 +37,6 @@ func (it *Item) count(name string, n uint64) *Item { return it.add(name, n) }
 // id adds bytes in hexadecimal.
 func (it *Item) id(name string, b []byte) *Item { return it.add(name, hex.EncodeToString(b)) }
 
-// sum adds a checksum.
-func (it *Item) sum(name string, n uint32) *Item { return it.add(name, fmt.Sprintf("%08x", n)) }
-
 // nanos adds a time that is given in nanoseconds since 1970, 0 for none.
 func (it *Item) nanos(name string, n int64) *Item {
 	if n == 0 {

@@ -46,14 +46,6 @@ type Choice struct {
 	Lost error
 }
 
-// Choose decodes the two generations, nil for a file that is not there, and takes
-// the one with the higher sequence. It returns ErrNone if there is neither,
-// ErrUnsupported if either is of a newer version, and the failures of both,
-// joined, if none can be used.
-func Choose(id Identity, a, b []byte) (Choice, error) {
-	return choose(id, [2]generation{{data: a}, {data: b}})
-}
-
 // generation is a file that has been read, or could not be; neither if it is not
 // there.
 type generation struct {
@@ -61,6 +53,9 @@ type generation struct {
 	err  error
 }
 
+// choose decodes the two generations and takes the one with the higher sequence. It
+// returns ErrNone if there is neither, ErrUnsupported if either is of a newer version,
+// and the failures of both, joined, if none can be used.
 func choose(id Identity, files [2]generation) (Choice, error) {
 	var found [2]*Snapshot
 	var failed [2]error

@@ -48,8 +48,9 @@ func TestTheNewerGenerationIsChosen(t *testing.T) {
 		"another node's":    {otherNode, numbered(8), 8, ErrIdentity, nil},
 		"another shard's":   {nil, otherShard, 0, nil, ErrIdentity},
 		"of a newer mqd":    {newer, numbered(8), 0, nil, ErrUnsupported},
+		"the other is":      {numbered(7), newer, 0, nil, ErrUnsupported},
 	} {
-		got, err := Choose(goldenID, c.a, c.b)
+		got, err := choose(goldenID, [2]generation{{data: c.a}, {data: c.b}})
 		if !errors.Is(err, c.err) || err != nil && c.err == nil {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 			continue

@@ -34,13 +34,3 @@ func (c Class) String() string {
 	}
 	return fmt.Sprintf("class(%d)", uint8(c))
 }
-
-// ParseClass is the inverse of String for the three classes.
-func ParseClass(s string) (Class, error) {
-	for c := ClassMemory; c <= ClassFlushed; c++ {
-		if s == c.String() {
-			return c, nil
-		}
-	}
-	return ClassNone, fmt.Errorf("durability class %q: expected memory, written or flushed", s)
-}

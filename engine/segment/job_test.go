@@ -395,19 +395,16 @@ func TestAnIndexOfANewerVersionIsLeftAlone(t *testing.T) {
 	}
 }
 
-// openFile writes the index of an open log the way a writer does, in pieces.
+// openFile writes the index of an open log, encoded in pieces.
 func openFile(t *testing.T, fs aio.FS, ix *Index, pieces int) {
 	t.Helper()
 	path := testDir + "/" + testID.IndexName()
-	jobs := []AppendJob{{Path: path, Pos: 0, Data: AppendHeader(nil, ix, 7)}}
+	data := AppendHeader(nil, ix, 7)
 	for at := 0; at < ix.Len(); at += pieces {
-		to := min(at+pieces, ix.Len())
-		jobs = append(jobs, AppendJob{Path: path, Pos: EntryAt(at), Data: AppendEntries(nil, ix, at, to)})
+		data = AppendEntries(data, ix, at, min(at+pieces, ix.Len()))
 	}
-	for i := range jobs {
-		if err := jobs[i].Run(fs); err != nil {
-			t.Fatal(err)
-		}
+	if err := aio.WriteFileAtomic(fs, path, data); err != nil {
+		t.Fatal(err)
 	}
 }
 
