@@ -106,8 +106,8 @@ const (
 	helpKeep     = "keep"
 )
 
-// helperPatience bounds what a helper does.
-const helperPatience = 60 * time.Second
+// helperPatience bounds what a helper does: only one that hangs takes so long.
+const helperPatience = 3 * time.Minute
 
 // runHelper has a child do what would have this process wait for its own answers.
 func runHelper(args ...string) error {
@@ -179,7 +179,7 @@ func attach(path, sector string, direct bool, dir, filesystem, options string) (
 // detach unmounts. The kernel may need a moment until the files of a process that
 // was killed are closed.
 func detach(dir string) error {
-	const patience, pause = 20 * time.Second, 5 * time.Millisecond
+	const patience, pause = 2 * time.Minute, 5 * time.Millisecond
 	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
 		err := unix.Unmount(dir, 0)
 		if err == nil || !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {

@@ -77,7 +77,7 @@ func (s *Server) Close() error {
 		s.running.Wait()
 		close(ended)
 	}()
-	const patience = 10 * time.Second
+	const patience = time.Minute // only a request that hangs takes so long
 	select {
 	case <-ended:
 		err = errors.Join(err, unix.Close(s.fd))
