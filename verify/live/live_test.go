@@ -103,7 +103,7 @@ func check(t *testing.T, f *fake, topic string) (verify.Summary, string, error) 
 	}()
 	var found strings.Builder
 	sum, err := Run(context.Background(), Options{
-		Server: l.Addr().String(), Timeout: 10 * time.Second, Topic: topic,
+		Server: l.Addr().String(), Timeout: time.Minute, Topic: topic,
 		Report: func(f *verify.Finding) { found.WriteString(f.String() + "\n") },
 	})
 	return sum, found.String(), err
