@@ -47,7 +47,7 @@ func anyRuns(pid int) (bool, error) {
 	}
 	for _, path := range tasks {
 		stat, err := os.ReadFile(path)
-		if errors.Is(err, os.ErrNotExist) {
+		if gone(err) {
 			continue
 		}
 		if err != nil {
@@ -64,3 +64,7 @@ func anyRuns(pid int) (bool, error) {
 	}
 	return false, err
 }
+
+// gone reports whether an error in reading a thread's file says that the thread has ended:
+// before the file was opened, or between that and the reading of it.
+func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
