@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mqd-broker/mqd/test/process"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,7 +99,7 @@ func (h *host) wrapper(binary string) string {
 	h.t.Helper()
 	path := filepath.Join(h.t.TempDir(), "mqd")
 	script := fmt.Sprintf("#!/bin/sh\nexec nsenter --net=%s -- '%s' \"$@\"\n", h.file(), binary)
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+	if err := process.Script(path, script); err != nil {
 		h.t.Fatal(err)
 	}
 	return path

@@ -40,7 +40,7 @@ func tampered(t *testing.T, faults ...string) string {
 	run := filepath.Join(dir, "run")
 	write := func(command string) {
 		text := fmt.Sprintf("#!/bin/sh\n%s %s\n", strings.Join(line, " "), command)
-		if err := os.WriteFile(run, []byte(text), 0o700); err != nil {
+		if err := process.Script(run, text); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 func fake(t *testing.T, script string) *Broker {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mqd")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+	if err := Script(path, "#!/bin/sh\n"+script); err != nil {
 		t.Fatal(err)
 	}
 	b, err := Start(Config{Binary: path, Dir: t.TempDir()})
