@@ -103,7 +103,10 @@ func (res *Result) summarize() {
 		res.EndToEnd = res.endToEnd.Summary()
 	}
 	res.Verdict = verdict(res.Faults, res.Ack, res.Late)
-	if res.Verdict == Invalid {
+	switch res.Verdict {
+	case Valid:
+		res.Reason = "" // of a repetition that alone would not count
+	case Invalid:
 		res.Reason = fmt.Sprintf("the client comes late to messages by %s, their latency is %s, both p99", Micros(res.Late.P99), Micros(res.Ack.P99))
 		if res.CPU.Waited > crowded {
 			res.Reason += fmt.Sprintf("; %.0f %% of the time its thread waited for a CPU that something else had", 100*res.CPU.Waited)
@@ -154,7 +157,10 @@ func (res *Result) merge(o *Result) {
 	res.Acked += o.Acked
 	res.Read += o.Read
 	res.Faults.Add(o.Faults)
-	if res.Reason == "" {
+	if res.Verdict == Invalid { // judged anew, of all repetitions
+		res.Reason = ""
+	}
+	if res.Reason == "" && o.Verdict != Invalid {
 		res.Reason = o.Reason
 	}
 }

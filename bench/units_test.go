@@ -81,6 +81,47 @@ func TestARunWhoseClientLagsIsInvalid(t *testing.T) {
 	}
 }
 
+// resultOf has messages with these times, in nanoseconds, and faults.
+func resultOf(messages, latency, late int64, faults ledger.Faults) *Result {
+	res := assemble(Load{Rate: 1, Duration: time.Second}.withDefaults(), nil, nil)
+	res.ack.Record(latency, messages)
+	res.late.Record(late, messages)
+	res.lag.Record(late, messages)
+	res.Faults = faults
+	if faults.Any() {
+		res.Reason = "first refusal: full"
+	}
+	res.summarize()
+	return res
+}
+
+func TestARepetitionThatDoesNotCountIsNotTheReasonOfAllOfThem(t *testing.T) {
+	late := func() *Result { return resultOf(100, 1000, 900, ledger.Faults{}) }
+	fine := func() *Result { return resultOf(50_000, 1000, 10, ledger.Faults{}) }
+	failed := func() *Result { return resultOf(100, 1000, 10, ledger.Faults{Refused: 1}) }
+	if r := late(); r.Verdict != Invalid || r.Reason == "" {
+		t.Fatalf("%s: %q", r.Verdict, r.Reason)
+	}
+	for _, c := range []struct {
+		rounds []*Result
+		want   Verdict
+		reason string
+	}{
+		{[]*Result{late(), fine(), fine()}, Valid, ""},
+		{[]*Result{late(), failed()}, Failed, "first refusal: full"},
+		{[]*Result{failed(), late()}, Failed, "first refusal: full"},
+	} {
+		var all Case
+		for _, r := range c.rounds {
+			all.Add(r)
+		}
+		all.Finish()
+		if got := all.Result; got.Verdict != c.want || got.Reason != c.reason {
+			t.Errorf("%s: %q, want %s: %q", got.Verdict, got.Reason, c.want, c.reason)
+		}
+	}
+}
+
 func TestMediansAndPairs(t *testing.T) {
 	same := func(n int64) int64 { return n }
 	for _, c := range []struct {
