@@ -42,6 +42,8 @@ var shown = []struct {
 	{"function sizes", engine, "package p\nvar f = func() {\n" + lines(69) + "}\n", "package p\nvar f = func() {\n" + lines(68) + "}\n"},
 	{"function sizes", "a/a_test.go", "package p\nfunc f() {\n" + lines(69) + "}\n", "package p\nfunc f() {\n_ = []int{\n" + strings.Repeat("1,\n", 10) + "}\n" + lines(100) + "}\n"},
 	{"function sizes", engine, "package p\nfunc f() {\n_ = []int{\n" + strings.Repeat("1,\n", 10) + "}\n" + lines(100) + "}\n", "package p\n"},
+	{"tests' programs", "a/a_test.go", "package p\nimport \"os\"\nvar e = os.WriteFile(\"a\", nil, 0o700)\n", "package p\nimport \"os\"\nvar e = os.WriteFile(\"a\", nil, 0o644)\n"},
+	{"tests' programs", "a/a_test.go", "package p\nimport \"os\"\nvar e = os.WriteFile(\"a\", nil, 0001)\n", "package p\nimport \"os\"\nvar f, perm = os.MkdirAll(\"a\", 0o755), os.FileMode(0)\nvar e = os.WriteFile(\"a\", nil, perm)\n"},
 	{"nesting", engine, nested(maxNesting + 1), nested(maxNesting)},
 	{"nesting", engine, "package p\nfunc f(a bool) { for { switch { case a: for range 2 { select { default: if a { func() { for {} }() } } } } } }\n",
 		"package p\nfunc f(a bool) { if a {} else if a {} else if a {} else if a {} else if a {} else if a {} else if a {} }\n"},

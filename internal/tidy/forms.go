@@ -3,6 +3,7 @@ package tidy
 import (
 	"go/ast"
 	"go/token"
+	"strconv"
 	"strings"
 
 	"github.com/mqd-broker/mqd/internal/layers"
@@ -175,4 +176,36 @@ func SleepingTests(files []*File) []Finding {
 		})
 	}
 	return bad
+}
+
+// TestPrograms finds tests that write programs by themselves. Whoever starts one may be
+// told that it is busy, because a child of the same process has it open for writing.
+func TestPrograms(files []*File) []Finding {
+	var bad []Finding
+	for _, f := range files {
+		if !f.Test {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if target, name, ok := f.selected(call.Fun); ok && target == "os" && name == "WriteFile" && len(call.Args) == 3 && runs(call.Args[2]) {
+				bad = append(bad, f.finding(n.Pos(), "a test writes a program: let process.Script do that"))
+			}
+			return true
+		})
+	}
+	return bad
+}
+
+// runs reports whether a file with these permissions can be started.
+func runs(permissions ast.Expr) bool {
+	lit, ok := permissions.(*ast.BasicLit)
+	if !ok {
+		return false
+	}
+	n, err := strconv.ParseUint(lit.Value, 0, 32)
+	return err == nil && n&0o111 != 0
 }

@@ -70,6 +70,7 @@ var Checks = map[string]Check{
 	"channels":          Channels,
 	"skips":             Skips,
 	"sleeping tests":    SleepingTests,
+	"tests' programs":   TestPrograms,
 	"package names":     PackageNames,
 	"file names":        FileNames,
 	"package comments":  PackageComments,
