@@ -124,6 +124,38 @@ func TestPinnedCPUsAreThoseOfThreadsTiedToOne(t *testing.T) {
 	}
 }
 
+func TestTurnsTellPinnedThreadsWaitsFromTheRunsOfOthers(t *testing.T) {
+	pinned, free := "Cpus_allowed_list:\t1\n", "Cpus_allowed_list:\t0-1\n"
+	read := func(files map[string]string) Turns {
+		t.Helper()
+		turns, err := ReadTurns(root(t, files), 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return turns
+	}
+	before := read(map[string]string{
+		"proc/7/task/7/schedstat": "1000 50 6\n", "proc/7/task/7/status": free,
+		"proc/7/task/8/schedstat": "5000 300 6\n", "proc/7/task/8/status": pinned,
+		"proc/7/task/9/schedstat": "90000 1 6\n", "proc/7/task/9/status": free, // it ends
+	})
+	after := read(map[string]string{
+		"proc/7/task/7/schedstat": "1700 99 6\n", "proc/7/task/7/status": free,
+		"proc/7/task/8/schedstat": "9000 340 6\n", "proc/7/task/8/status": pinned,
+		"proc/7/task/10/schedstat": "30 1 6\n", "proc/7/task/10/status": free,
+		"proc/7/task/11/status": free, // it ended between the two files
+	})
+	if waited, others := after.Since(before); waited != 40 || others != 730 {
+		t.Errorf("pinned threads waited %v, others ran %v, want 40ns and 730ns", waited, others)
+	}
+	if turns := read(nil); len(turns) != 0 {
+		t.Errorf("%v of no process", turns)
+	}
+	if _, err := ReadTurns(root(t, map[string]string{"proc/7/task/7/schedstat": "much\n"}), 7); err == nil {
+		t.Error("nonsense was read")
+	}
+}
+
 func TestClientsAndServersDoNotShareACPU(t *testing.T) {
 	for _, c := range []struct {
 		allowed, shards []int
