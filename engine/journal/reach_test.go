@@ -207,3 +207,30 @@ func TestNothingIsWrittenBehindTheLimitOfADurableAnchor(t *testing.T) {
 	}
 	b.write(3000, NeedFlushed)
 }
+
+// A round that is filled goes on to the limit and not behind it: a crash may leave the
+// anchor that has it, and no replay looks there.
+func TestARoundDoesNotGrowBehindTheLimit(t *testing.T) {
+	b := reachBench(t)
+	for b.j.left > 2*BlockSize {
+		b.add(100, NeedFlushed)
+		b.runWithout() // the anchor with a further limit stays on its way
+	}
+	n := 0
+	for ; ; n++ {
+		if _, err := b.try(1000, NeedNone); err != nil {
+			if !errors.Is(err, ErrFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if s := b.j.filling; n == 0 || s == nil || int64(s.size()) > b.j.left {
+		t.Fatalf("%d entries in %+v, and %d bytes are left", n, s, b.j.left)
+	}
+	b.run()
+	b.write(1000, NeedFlushed)
+	if res, list := b.scan(); len(res.Damages) > 0 || res.LastLSN != b.obs.flushed || list[len(list)-1].e.BaseOffset != b.base-1 {
+		t.Fatalf("%+v", res)
+	}
+}
