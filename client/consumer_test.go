@@ -387,8 +387,13 @@ func TestPauseAndResume(t *testing.T) {
 	if got := collect(t, co, 2); !slices.Equal(got, []string{"a", "b"}) {
 		t.Fatalf("%q", got)
 	}
-	co.Pause()
 	b.put("alerts", 1, CompressNone, "c")
+	eventually(t, "it has come", func() bool {
+		co.mu.Lock()
+		defer co.mu.Unlock()
+		return co.index[partitionKey{"alerts", 1}].listed
+	})
+	co.Pause()
 	if bt, err := co.next(); bt != nil || err != nil {
 		t.Fatalf("a paused consumer has %v, %v", bt, err)
 	}

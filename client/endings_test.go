@@ -122,13 +122,18 @@ func TestCloseWithoutADeadlineGivesUpOnABrokerThatIsGone(t *testing.T) {
 			c.transport.Timeout = 50 * time.Millisecond // dialing may take longer than that
 			b.setDown(true)
 			eventually(t, "the connection is gone", func() bool { return c.Stats().ConnectionsNow == 0 })
+			var last Ticket
 			for i := range 100 {
-				if _, err := p.Append(testContext(t), value("v%d", i)); err != nil {
+				var err error
+				if last, err = p.Append(testContext(t), value("v%d", i)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			// One that waits for ever is told by the test binary's own limit.
 			wantError(t, closing(c, p), ErrOutcomeUnknown, "nothing came from the broker")
+			if _, err := last.Wait(testContext(t)); !errors.Is(err, ErrClosed) {
+				t.Errorf("a record behind those that were sent: %v", err)
+			}
 		})
 	}
 }
