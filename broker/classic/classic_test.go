@@ -180,7 +180,20 @@ var cases = []struct {
 		"join b => ",
 		"join c => c.join=Full",
 	}},
-	{"no more than may be assigned", Limits{Bytes: 600}, []string{
+	{"no more groups than there is room for, though nobody joins them", Limits{Bytes: 1200}, []string{
+		"join a group=one twice => a.join=IDRequired",
+		"join b group=two twice => b.join=Full",
+		"leave a => a.leave=UnknownMember", // of another group
+		"wait 10s => ",
+		"join b group=two twice => b.join=IDRequired",
+	}},
+	{"no names that are too long to keep", Limits{}, []string{
+		"join a type=" + strings.Repeat("x", MaxName+1) + " => a.join=Inconsistent",
+		"join a protocols=range," + strings.Repeat("x", MaxName+1) + " => a.join=Inconsistent",
+		"join a type=" + longest + " protocols=" + longest + " => a.join=OK:1:" + longest + ":a[a:a]",
+		"join b type=" + longest + " protocols=" + longest + "," + longest + "x => b.join=Inconsistent",
+	}},
+	{"no more than may be assigned", Limits{Bytes: 1200}, []string{
 		"join a => a.join=OK:1:range:a[a:a]",
 		"sync a 1 a=" + strings.Repeat("x", 600) + " => a.sync=Busy",
 		"sync a 1 a=less => a.sync=OK:less",
@@ -274,6 +287,9 @@ var cases = []struct {
 		"join b type=connect protocols=other => b.join=OK:1:other:b[b:b]",
 	}},
 }
+
+// longest is the longest name that a kind or a protocol can have.
+var longest = strings.Repeat("x", MaxName)
 
 func TestGroups(t *testing.T) {
 	for _, c := range cases {

@@ -10,7 +10,7 @@ func (s *State) join(now int64, g *group, c *Call) *group {
 	switch {
 	case c.Session < int64(s.limits.MinSession) || c.Session > int64(s.limits.MaxSession):
 		s.answer(c, InvalidSession)
-	case c.Type == "" || len(c.Protocols) == 0 || len(c.Protocols) > s.limits.Protocols:
+	case c.Type == "" || len(c.Protocols) == 0 || len(c.Protocols) > s.limits.Protocols || !c.named():
 		s.answer(c, Inconsistent)
 	case g == nil && c.Member != "":
 		s.answer(c, UnknownMember)
@@ -21,6 +21,7 @@ func (s *State) join(now int64, g *group, c *Call) *group {
 		if g == nil {
 			g = &group{name: c.Group, byID: map[string]*member{}, static: map[string]*member{}, in: -1}
 			s.groups[g.name] = g
+			s.bytes += g.weight()
 		}
 		if c.Member == "" {
 			s.joinNew(now, g, c)
@@ -29,6 +30,12 @@ func (s *State) join(now int64, g *group, c *Call) *group {
 		}
 	}
 	return g
+}
+
+// named reports whether the kind and the protocols of a join have names that are kept, and
+// that every version of the answers has room for.
+func (c *Call) named() bool {
+	return len(c.Type) <= MaxName && !slices.ContainsFunc(c.Protocols, func(p Protocol) bool { return len(p.Name) > MaxName })
 }
 
 // supports reports whether the group could go on with what a member says.
@@ -183,6 +190,13 @@ func (s *State) add(now int64, g *group, c *Call, id string) {
 
 // memberBytes is what a member counts, its names and bytes apart.
 const memberBytes = 200
+
+// groupBytes is what a group counts, its name and members apart: much of the memory of a
+// group in which somebody was only told an id.
+const groupBytes = 500
+
+// weight is what a group counts, its members apart.
+func (g *group) weight() int { return groupBytes + len(g.name) }
 
 // said is what a member says of itself, in bytes.
 func said(c *Call) int {

@@ -118,6 +118,7 @@ func (s *State) Restore(now int64, name string, kept []byte) error {
 	}
 	s.members += len(g.members)
 	s.groups[name] = g
+	s.bytes += g.weight()
 	s.settle(g)
 	return nil
 }

@@ -110,7 +110,7 @@ func (w *world) check() {
 	members, bytes := 0, 0
 	for _, g := range w.s.groups {
 		members += len(g.members)
-		bytes += g.bytes
+		bytes += g.bytes + g.weight()
 		if n := w.known[g.name]; n != len(g.members) {
 			t.Fatalf("%s has %d members, the coordinator believes %d", g.name, len(g.members), n)
 		}
@@ -141,7 +141,7 @@ func (w *world) restore(name string, kept []byte) {
 			d.Members[i].Silent = 0
 		}
 	}
-	if fmt.Sprint(was) != fmt.Sprint(is) || again.bytes != w.s.groups[name].bytes-w.pending(name) {
+	if fmt.Sprint(was) != fmt.Sprint(is) || again.bytes != w.s.groups[name].weight()+w.s.groups[name].bytes-w.pending(name) {
 		w.t.Fatalf("restored %+v, it was %+v; %d bytes of %d", is, was, again.bytes, w.s.groups[name].bytes)
 	}
 	again.KeepAll()

@@ -237,6 +237,7 @@ func (s *State) settle(g *group) {
 	if len(g.members) == 0 && len(g.pending) == 0 {
 		if s.groups[g.name] == g {
 			delete(s.groups, g.name)
+			s.bytes -= g.weight()
 			if g.in >= 0 {
 				heap.Remove(&s.agenda, g.in)
 			}

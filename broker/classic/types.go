@@ -126,6 +126,10 @@ func (c *Call) Nobody() {
 	}
 }
 
+// MaxName is the length of the longest kind of a group, and of the longest name of a
+// protocol, in bytes. A join that names a longer one is Inconsistent.
+const MaxName = 249
+
 // Protocol is a way to divide the work, and what a member says of itself in it.
 type Protocol struct {
 	Name string
@@ -161,7 +165,8 @@ type Limits struct {
 	// GroupBytes bounds what the members of a group say of themselves, with their names,
 	// in bytes. Default 4 MiB.
 	GroupBytes int
-	// Bytes bounds that and what is assigned, of all groups of a state. Default 32 MiB.
+	// Bytes bounds that and what is assigned, and 500 bytes and the name of each group, of
+	// all groups of a state. Default 32 MiB.
 	Bytes int
 	// MinSession and MaxSession bound how long a member may be silent. Defaults 1 s and 30
 	// min.

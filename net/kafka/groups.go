@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,7 +29,10 @@ func (p *peer) group(h *header) {
 		Client: string(h.client), Host: "/" + host, Peer: &groupCall{p, h.correlation},
 	})
 	if err != nil {
-		p.malformed(h, fmt.Errorf("%w: %w", errTruncated, err))
+		if !errors.Is(err, groups.ErrTooMany) {
+			err = fmt.Errorf("%w: %w", errTruncated, err)
+		}
+		p.malformed(h, err)
 		p.done(0, 0)
 	}
 }

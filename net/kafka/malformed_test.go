@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,4 +233,68 @@ func TestRequestsThatTakeMuchMemoryWaitForEachOther(t *testing.T) {
 	two.take(7, second, &a)
 	three.fetched(12, third)
 	r.home()
+}
+
+// A name of two bytes takes more than a kilobyte while the group is asked for.
+func TestRequestsForManyGroupsWaitForEachOther(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 35, kafka: kafka.Options{MaxRequests: 600}})
+	tap, waits := r.shards[0].tap, func() uint64 { return r.shards[0].server.Counters().Get(kafka.ShardWaits) }
+	for version, q := range map[int16]kmsg.Request{5: describeMany(300), 2: deleteMany(300), 8: fetchMany(300)} {
+		tap.holdGroups = true
+		before := waits()
+		one, two := r.dial(), r.dial()
+		first := one.ask(version, q)
+		r.until("the first is in the works", func() bool { return len(tap.groups) == 64 })
+		second := two.ask(version, q)
+		r.until("the second waits", func() bool { return waits() == before+1 })
+		tap.holdGroups = false
+		held := tap.groups
+		tap.groups = nil
+		for _, g := range held {
+			tap.Shard.Group(g)
+		}
+		one.take(version, first, q.ResponseKind())
+		two.take(version, second, q.ResponseKind())
+		if n := r.shards[0].server.InFlight(); n != 0 {
+			t.Fatalf("%d are in flight behind the answers", n)
+		}
+	}
+	r.home()
+}
+
+func TestARequestNamesABoundedNumberOfGroups(t *testing.T) {
+	r := newRig(t, rigOptions{seed: 36})
+	r.create("events", 1)
+	for version, make := range map[int16]func(n int) kmsg.Request{5: describeMany, 2: deleteMany, 8: fetchMany} {
+		r.refused = nil
+		c := r.dial()
+		q := make(20_000)
+		c.take(version, c.ask(version, q), q.ResponseKind())
+		c.ask(version, make(20_001))
+		c.gone()
+		r.advance(2e9) // the next refusal is told of, too
+		if len(r.refused) != 1 || !strings.Contains(r.refused[0].Error(), "more than 20000 groups") {
+			t.Errorf("version %d: refused %v", version, r.refused)
+		}
+	}
+	r.alive()
+	r.home()
+}
+
+func describeMany(n int) kmsg.Request {
+	q := kmsg.NewPtrDescribeGroupsRequest()
+	q.Groups = slices.Repeat([]string{"g"}, n)
+	return q
+}
+
+func deleteMany(n int) kmsg.Request {
+	q := kmsg.NewPtrDeleteGroupsRequest()
+	q.Groups = slices.Repeat([]string{"g"}, n)
+	return q
+}
+
+func fetchMany(n int) kmsg.Request {
+	q := kmsg.NewPtrOffsetFetchRequest()
+	q.Groups = slices.Repeat([]kmsg.OffsetFetchRequestGroup{{Group: "g"}}, n)
+	return q
 }

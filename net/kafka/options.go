@@ -21,7 +21,8 @@ type Options struct {
 	// MiB.
 	MaxInFlightRequests, MaxInFlightBytes int
 	// MaxRequests bounds the partitions in the requests in flight of a shard, about
-	// 600 bytes each; six bytes of a request of an administrator weigh as much as one. At
+	// 600 bytes each; six bytes of a request of an administrator weigh as much as one, and each byte
+	// of one that lists groups. At
 	// the bound connections that ask are not read. Default 65,536.
 	MaxRequests int
 	// MaxPartitions bounds the partitions that one produce or fetch may name.

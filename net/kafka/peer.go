@@ -66,10 +66,10 @@ func (p *peer) done(parts, n int) {
 // what is made of a byte may take a hundred.
 const coldWeight = 6
 
-// load counts what a request of n bytes may take that is going to be alone in the works.
+// load counts what a request may take that is going to be alone in the works, as partitions.
 func (p *peer) load(n int) {
-	p.weight = n / coldWeight
-	p.srv.open += p.weight
+	p.weight = n
+	p.srv.open += n
 }
 
 // unload ends that.
@@ -130,8 +130,11 @@ func (p *peer) request(h *header, f *conn.Frame) {
 		p.fetch(h)
 		return
 	}
-	if !groups.Has(h.key) { // those may wait for long, and keep no more than their bounds allow
-		p.load(len(f.Bytes()))
+	switch n := len(f.Bytes()); {
+	case groups.Lists(h.key):
+		p.load(n)
+	case !groups.Has(h.key): // those may wait for long, and keep no more than their bounds allow
+		p.load(n / coldWeight)
 	}
 	p.cold(h)
 	if p.weight > 0 && p.inFlight == 0 { // it has been answered

@@ -81,8 +81,10 @@ type tap struct {
 	*broker.Shard
 	hold              bool // produces
 	holdAdmin         bool
+	holdGroups        bool
 	fail              broker.Code // what fetches, look-ups and requests about groups come to; OK: what the broker says
 	admins            []*broker.Admin
+	groups            []*broker.Group
 	produces          []*broker.Produce
 	fetched, released int
 }
@@ -134,6 +136,10 @@ func (b *tap) ListOffsets(r *broker.ListOffsets) {
 }
 
 func (b *tap) Group(r *broker.Group) {
+	if b.holdGroups {
+		b.groups = append(b.groups, r)
+		return
+	}
 	if b.fail != broker.OK {
 		r.Code = b.fail
 		r.Owner.GroupDone(r)

@@ -57,6 +57,9 @@ func (d *Door) offsetFetch(q *Request) error {
 	if err := q.decode(&r); err != nil {
 		return err
 	}
+	if len(r.Groups) > maxGroups {
+		return ErrTooMany
+	}
 	if q.Version < 8 {
 		g := kmsg.NewOffsetFetchRequestGroup()
 		g.Group = r.Group

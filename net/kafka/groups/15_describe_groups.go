@@ -52,6 +52,9 @@ func (d *Door) describeGroups(q *Request) error {
 	if err := q.decode(&r); err != nil {
 		return err
 	}
+	if len(r.Groups) > maxGroups {
+		return ErrTooMany
+	}
 	w := &describeRequest{q: q, d: d, groups: make([]described, len(r.Groups))}
 	for i := range w.groups {
 		g := &w.groups[i]

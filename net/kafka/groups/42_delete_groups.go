@@ -21,6 +21,9 @@ func (d *Door) deleteGroups(q *Request) error {
 	if err := q.decode(&r); err != nil {
 		return err
 	}
+	if len(r.Groups) > maxGroups {
+		return ErrTooMany
+	}
 	all := make([]deletion, len(r.Groups))
 	for i := range all {
 		all[i].b.Owner, all[i].b.Kind, all[i].b.Name = &all[i], broker.GroupDelete, []byte(r.Groups[i])

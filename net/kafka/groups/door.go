@@ -1,6 +1,8 @@
 package groups
 
 import (
+	"fmt"
+
 	"github.com/mqd-broker/mqd/broker"
 	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -73,8 +75,24 @@ const (
 // Has reports whether requests of a key are answered here.
 func Has(key int16) bool { return handlers[key] != nil }
 
-// Take takes a request of a key that it has. An error means that it does not decode and
-// has no answer.
+// Lists reports whether requests of a key may name many groups, and wait for nobody. What is
+// made of one may take a few hundred times the bytes of its name.
+func Lists(key int16) bool {
+	switch key {
+	case keyOffsetFetch, keyDescribeGroups, keyDeleteGroups:
+		return true
+	}
+	return false
+}
+
+// maxGroups is how many groups a request may name.
+const maxGroups = 20_000
+
+// ErrTooMany: a request names too many groups.
+var ErrTooMany = fmt.Errorf("kafka: a request about more than %d groups", maxGroups)
+
+// Take takes a request of a key that it has. An error means that it has no answer:
+// it is [ErrTooMany], or it does not decode.
 func (d *Door) Take(q *Request) error { return handlers[q.Key](d, q) }
 
 // decode reads the body through kmsg, which checks that arrays could fit. The request lets
