@@ -294,6 +294,42 @@ func TestMoreFetchesThanAllowedAreRefused(t *testing.T) {
 	})
 }
 
+func TestWhoWaitsKeepsNobodyFromReading(t *testing.T) {
+	each(t, func(t *testing.T, shards int) {
+		r := newRig(t, rigOptions{shards: shards, broker: Options{MaxFetches: 8}})
+		empty, full := r.create("empty", 1), r.create("full", 1)
+		r.mustProduce(0, full.ID, 0, testBatch(t, 1, 10))
+		var all []*fetched
+		for range 9 {
+			all = append(all, r.poll(0, empty.ID, 0, 0, time.Minute))
+		}
+		r.run(time.Millisecond)
+		for i, f := range all {
+			if want := i >= 6; (f.done == 1) != want || want && f.Code != Busy {
+				t.Errorf("fetch %d: %d answers, %v", i, f.done, f.Code)
+			}
+		}
+		for i, f := range []*fetched{r.fetch(0, full.ID, 0, 0), r.poll(0, full.ID, 0, 0, time.Minute)} {
+			r.until("an answer", func() bool { return f.done == 1 })
+			if f.Code != OK || f.Bytes() == 0 {
+				t.Errorf("read %d: %v, %d bytes", i, f.Code, f.Bytes())
+			}
+			r.shards[0].Release(&f.Fetch)
+		}
+		if f := r.fetch(0, empty.ID, 0, 0); f.Code != OK {
+			t.Errorf("who does not wait hears %v of an empty topic", f.Code)
+		} else {
+			r.shards[0].Release(&f.Fetch)
+		}
+		for _, f := range all {
+			r.shards[0].CancelFetch(&f.Fetch)
+			r.until("an answer", func() bool { return f.done == 1 })
+			r.shards[0].Release(&f.Fetch)
+		}
+		r.mustBeHome()
+	})
+}
+
 func TestAReadErrorIsTheFetchsAlone(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
 		r := newRig(t, rigOptions{shards: shards, chunks: 1 << 20})

@@ -49,6 +49,7 @@ func (z *results) copyTo(r *Fetch) {
 type readingPool struct {
 	free     *reading
 	made     int
+	out      int // in use
 	limit    int
 	pinLimit int64
 }
@@ -62,9 +63,16 @@ func (p *readingPool) get(b *Shard) *reading {
 		rd = &reading{at: b}
 		rd.read.Owner = (*readDone)(rd)
 		p.made++
+	default:
+		return nil
 	}
+	p.out++
 	return rd
 }
+
+// crowded reports whether no more fetches may wait: a quarter of the readings is kept for
+// those that find something, so that nobody who waits keeps others from reading.
+func (p *readingPool) crowded() bool { return p.out >= p.limit-p.limit/4 }
 
 // startFetch begins a fetch from a partition of this shard and returns the reply.
 // The request is this shard's until the reply.
@@ -74,6 +82,7 @@ func (b *Shard) startFetch(r *Fetch, from int) Message {
 		r.unknown(code)
 		return Message{kind: msgAnswered, body: r}
 	}
+	crowded := b.readings.crowded()
 	rd := b.readings.get(b)
 	if rd == nil {
 		r.unknown(Busy)
@@ -81,6 +90,10 @@ func (b *Shard) startFetch(r *Fetch, from int) Message {
 	}
 	rd.r, rd.from, rd.dated = r, from, r.Dated
 	b.fillRead(&rd.read, p, r)
+	crowded = crowded && rd.read.Until > 0
+	if crowded {
+		rd.read.Until = 0
+	}
 	if b.pinned >= b.readings.pinLimit {
 		b.stats.PinWaits++
 		rd.stage = readingHeld
@@ -95,6 +108,9 @@ func (b *Shard) startFetch(r *Fetch, from int) Message {
 		rd.stage = readingParked
 		return Message{kind: msgParked, body: rd}
 	case rd.read.N == 0:
+		if crowded && rd.results.code == OK {
+			rd.results.code = Busy
+		}
 		rd.results.copyTo(r)
 		b.recycle(rd)
 		return Message{kind: msgAnswered, body: r}
@@ -199,6 +215,7 @@ func (b *Shard) recycle(rd *reading) {
 	rd.stage, rd.bytes = readingIdle, 0
 	rd.r, rd.read.Part, rd.read.Err, rd.results.message = nil, nil, nil, ""
 	rd.next, b.readings.free = b.readings.free, rd
+	b.readings.out--
 }
 
 // canStartHeld reports whether a reading that waited for pinned memory may begin.

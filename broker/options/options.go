@@ -59,7 +59,8 @@ type Node struct {
 	MaxFetchWait time.Duration
 	// MaxFetches bounds the fetches from a shard's partitions, waiting or
 	// answered and not yet released, about 2 KiB each; one more is refused with
-	// Busy. Default 16,384.
+	// Busy. Those that wait leave a quarter to others: above that who finds nothing
+	// hears Busy too. Default 16,384.
 	MaxFetches int
 	// PinnedBytes is how much of a shard's memory answers may hold at a time
 	// before the next fetch has to wait. Default half of the engine's chunks.
