@@ -441,7 +441,7 @@ func TestASalvageTellsOfDamagedJournals(t *testing.T) {
 		name, reason string
 		hurt         func(r *rig, path string) error
 	}{
-		{"anchors", "cannot be replayed", func(r *rig, path string) error {
+		{"anchors", "move it out of the data directory, and run this again", func(r *rig, path string) error {
 			return errors.Join(r.w.Corrupt(path, 100, 4), r.w.Corrupt(path, 4096+100, 4))
 		}},
 		{"rounds", "damaged in", func(r *rig, path string) error { return r.w.Corrupt(path, 5*4096+200, 4) }},

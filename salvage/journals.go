@@ -84,7 +84,7 @@ func (r *run) readJournal(scanner *journal.Scanner, shard int, named map[layout.
 		})
 	}
 	if err != nil {
-		r.leave(path, "cannot be replayed: "+err.Error())
+		r.leave(path, "cannot be replayed: "+err.Error()+"; if there is no better copy, move it out of the data directory, and run this again to give up what it had")
 	}
 	return nil
 }
