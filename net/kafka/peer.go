@@ -66,16 +66,38 @@ func (p *peer) done(parts, n int) {
 // what is made of a byte may take a hundred.
 const coldWeight = 6
 
-// load counts what a request may take that is going to be alone in the works, as partitions.
+// weight is what a request of n bytes may take that is going to be alone in the works, as
+// partitions. Some may wait for long, and keep no more than their bounds allow.
+func weight(key int16, n int) int {
+	switch {
+	case key == keyProduce || key == keyFetch:
+		return 0 // their partitions count
+	case groups.Lists(key):
+		return n
+	case groups.Has(key):
+		return 0
+	}
+	return n / coldWeight
+}
+
+// load counts the weight of a request.
 func (p *peer) load(n int) {
 	p.weight = n
-	p.srv.open += n
+	p.srv.weigh(n, 1)
 }
 
 // unload ends that.
 func (p *peer) unload() {
-	p.srv.open -= p.weight
+	p.srv.weigh(p.weight, -1)
 	p.weight = 0
+}
+
+func (s *Server) weigh(n, times int) {
+	if s.large(n) {
+		s.heavy += n * times
+	} else {
+		s.open += n * times
+	}
 }
 
 // bound stops reading a connection that has its bound in flight.
@@ -130,12 +152,7 @@ func (p *peer) request(h *header, f *conn.Frame) {
 		p.fetch(h)
 		return
 	}
-	switch n := len(f.Bytes()); {
-	case groups.Lists(h.key):
-		p.load(n)
-	case !groups.Has(h.key): // those may wait for long, and keep no more than their bounds allow
-		p.load(n / coldWeight)
-	}
+	p.load(weight(h.key, len(f.Bytes())))
 	p.cold(h)
 	if p.weight > 0 && p.inFlight == 0 { // it has been answered
 		p.unload()

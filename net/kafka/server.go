@@ -36,6 +36,8 @@ type Server struct {
 
 	open    int                 // partitions in the requests in flight
 	waiting waitlist.List[peer] // connections that ask while there are too many
+	heavy   int                 // as how many partitions large requests weigh, which count apart
+	larges  waitlist.List[peer] // connections that ask one while those weigh too much
 
 	produces     *produceRequest
 	produceParts *producePart
@@ -81,9 +83,9 @@ func (s *Server) Advertise(host string, port int32) {
 // Counters are the server's counters. Any goroutine may read them.
 func (s *Server) Counters() *Counters { return &s.count }
 
-// InFlight is the number of partitions in the requests that are not answered. Loop
-// only.
-func (s *Server) InFlight() int { return s.open }
+// InFlight is the number of partitions in the requests that are not answered, and as how
+// many large ones weigh. Loop only.
+func (s *Server) InFlight() int { return s.open + s.heavy }
 
 // Opened implements conn.Protocol.
 func (s *Server) Opened(c *conn.Conn, _ any) {
@@ -109,11 +111,9 @@ func (s *Server) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 		p.later = true
 		return conn.Later
 	case s.open >= s.opts.MaxRequests:
-		s.count.add(ShardWaits)
-		if !p.waits.Waits() {
-			s.waiting.Push(&p.waits, p)
-		}
-		return conn.Later
+		return s.later(p, &s.waiting)
+	case s.heavy >= s.opts.MaxRequests && s.large(weight(h.key, len(f.Bytes()))):
+		return s.later(p, &s.larges)
 	case err != nil && h.key == keyAPIVersions && h.version > find(keyAPIVersions).Max:
 		p.versionTooHigh(h)
 	case err != nil:
@@ -125,6 +125,16 @@ func (s *Server) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 	}
 	s.wake()
 	return conn.Taken
+}
+
+// later has a connection wait in a list. It has asked: what it waits for is no handshake.
+func (s *Server) later(p *peer, list *waitlist.List[peer]) conn.Verdict {
+	s.count.add(ShardWaits)
+	p.c.Establish()
+	if !p.waits.Waits() {
+		list.Push(&p.waits, p)
+	}
+	return conn.Later
 }
 
 // Broken implements conn.Protocol: frames cannot be told apart any more. Kafka has no
@@ -154,7 +164,14 @@ func (s *Server) wake() {
 	for n := s.opts.MaxRequests - s.open; n > 0 && s.waiting.Len() > 0; n-- {
 		s.waiting.Pop().goOn()
 	}
+	if s.heavy < s.opts.MaxRequests && s.open < s.opts.MaxRequests && s.larges.Len() > 0 {
+		s.larges.Pop().goOn()
+	}
 }
+
+// large reports whether a request of some weight counts apart, so that others need not wait
+// for it.
+func (s *Server) large(weight int) bool { return weight > s.opts.MaxRequests/16 }
 
 // refusals are connections that were closed, and not told of yet.
 type refusals struct {
