@@ -50,7 +50,7 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 		f.index.Tail = segment.NewTailIndex(p.segmentID(seg.Base), int(cfg.IndexInterval), s.entries, f.Size, end)
 		f.appendTime, f.maxTimestamp = st.AppendTime, st.MaxTimestamp
 		p.linkSegment(f)
-		p.dirMade = true
+		p.entries.Recovered()
 	}
 	if p.active != nil {
 		p.unwritten = p.active

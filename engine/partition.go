@@ -7,6 +7,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/compaction"
+	"github.com/mqd-broker/mqd/engine/dirsync"
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/order"
@@ -87,8 +88,8 @@ type Partition struct {
 	tailCost  int64                  // what a tail entry of this partition could take of the ring
 	isReady   bool                   // in the store's list of partitions with something to write
 	writer    *writer
-	dirMade   bool
-	memory    int // entries of this partition that wait for the journal
+	entries   dirsync.Dir // those that lead to dir, and dir
+	memory    int         // entries of this partition that wait for the journal
 
 	waiters    order.List[*Read]  // fetches that wait for new batches
 	nextWaiter *order.Node[*Read] // that is looked at next, while they are woken

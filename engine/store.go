@@ -14,6 +14,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/compaction"
+	"github.com/mqd-broker/mqd/engine/dirsync"
 	"github.com/mqd-broker/mqd/engine/fifo"
 	"github.com/mqd-broker/mqd/engine/flushwindow"
 	"github.com/mqd-broker/mqd/engine/indexing"
@@ -80,6 +81,7 @@ type Store struct {
 	writersFree   *writer
 	writersParked *writer
 	writeAfter    int64
+	dirSyncs      dirsync.Syncs
 	indexes       *indexing.Set
 
 	opens   int                  // opens in progress

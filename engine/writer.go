@@ -16,18 +16,20 @@ import (
 type writeStep uint8
 
 const (
-	writeIdle     writeStep = iota
-	writeMkdir              // the topic's directory, then the partition's
-	writeOpen               // the segment's file
-	writeAllocate           // room in it
-	writeGiveBack           // what of it could be had, when all could not
-	writeFill               // the bytes of the first block that are only in the file
-	writeTail               // the journal to hold the block that is rewritten
-	writeData               // a piece
-	writeFlush              // fdatasync or fsync
-	writeSyncDir            // the directory entry
-	writeTruncate           // a closed segment to its end
-	writeSealSync           // and its metadata
+	writeIdle       writeStep = iota
+	writeMkdir                // the partition's directory
+	writeOpen                 // the segment's file
+	writeAllocate             // room in it
+	writeGiveBack             // what of it could be had, when all could not
+	writeFill                 // the bytes of the first block that are only in the file
+	writeTail                 // the journal to hold the block that is rewritten
+	writeData                 // a piece
+	writeTruncate             // a closed segment to its end
+	writeFlush                // fdatasync or fsync; from here on it waits for something to be durable
+	writeSyncDir              // the directory entry
+	writeSyncTopic            // that of the partition's directory
+	writeSyncTopics           // that of the topic's
+	writeSealSync             // the metadata of a truncated segment
 )
 
 // writeMode says how much a writer has to do.
@@ -66,6 +68,7 @@ type writer struct {
 	offset   int64  // offset that belongs to end, when end == seg.Safe at the start
 	target   int64  // seg.Safe when the work on this segment began
 	seal     bool   // the segment was closed and all of it in the journal then
+	began    uint64 // when the sync of the topic's directory did; in the count of dirsync
 	next     *writer
 }
 
@@ -104,9 +107,8 @@ func (w *writer) segment() {
 		return
 	}
 	w.seg.writing = true
-	if !p.dirMade {
-		w.step = writeMkdir // of a topic's that another shard has just made the entry may not be durable
-		w.fileOp(aio.FileOp{Kind: aio.FileMkdirAll, Path: filepath.Dir(p.dir)})
+	if !p.entries.Made() {
+		w.fileOp(writeMkdir, aio.FileOp{Kind: aio.FileMkdirs, Path: p.dir})
 		return
 	}
 	w.open()
@@ -116,8 +118,8 @@ func (w *writer) mustFlush() bool {
 	return w.mode == writeAll && w.seg.flushed < w.target
 }
 
-func (w *writer) fileOp(op aio.FileOp) {
-	w.file = op
+func (w *writer) fileOp(step writeStep, op aio.FileOp) {
+	w.step, w.file = step, op
 	w.file.Owner = w
 	w.s.drv.SubmitFile(&w.file)
 }
@@ -146,8 +148,7 @@ func (w *writer) segmentOpen(err error) {
 }
 
 func (w *writer) allocate(size int64) {
-	w.step = writeAllocate
-	w.fileOp(aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file, Off: 0, Len: size})
+	w.fileOp(writeAllocate, aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file, Off: 0, Len: size})
 }
 
 // fileFailed goes on after a file operation that has failed. Where there is no space to
@@ -159,8 +160,7 @@ func (w *writer) fileFailed(op *aio.FileOp) {
 		return
 	}
 	w.s.foundFull(op.Err)
-	w.step = writeGiveBack
-	w.fileOp(aio.FileOp{Kind: aio.FileTruncate, File: w.seg.file, Len: w.seg.allocated})
+	w.fileOp(writeGiveBack, aio.FileOp{Kind: aio.FileTruncate, File: w.seg.file, Len: w.seg.allocated})
 }
 
 // CompleteFile continues after a file operation.
@@ -171,11 +171,7 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 	}
 	switch w.step {
 	case writeMkdir:
-		if op.Path != w.p.dir {
-			w.fileOp(aio.FileOp{Kind: aio.FileMkdirAll, Path: w.p.dir})
-			return
-		}
-		w.p.dirMade = true
+		w.s.dirSyncs.Made(&w.p.entries)
 		w.open()
 	case writeAllocate:
 		w.seg.allocated = op.Len
@@ -183,14 +179,19 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 	case writeGiveBack:
 		w.allocate(roundUp(w.target, aio.BlockSize))
 	case writeFlush:
-		w.step = writeSyncDir
-		w.fileOp(aio.FileOp{Kind: aio.FileSyncDir, Path: w.p.dir})
+		w.syncDirs()
 	case writeSyncDir:
 		w.seg.entry = true
+		w.syncDirs()
+	case writeSyncTopic, writeSyncTopics:
+		if w.step == writeSyncTopic && !w.s.dirSyncs.Knows(w.p.key.Topic) {
+			w.syncDir(writeSyncTopics, filepath.Dir(filepath.Dir(w.p.dir)))
+			return
+		}
+		w.s.dirSyncs.Ended(&w.p.entries, w.p.key.Topic, w.began)
 		w.flushed()
 	case writeTruncate:
-		w.step = writeSealSync
-		w.fileOp(aio.FileOp{Kind: aio.FileSync, File: w.seg.file})
+		w.fileOp(writeSealSync, aio.FileOp{Kind: aio.FileSync, File: w.seg.file})
 	case writeSealSync:
 		w.sealed()
 	default:
@@ -201,7 +202,7 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 // failed ends the work. After a flush that failed nothing on the device can be believed;
 // other failures are this shard's, unless they may pass: then it is tried again later.
 func (w *writer) failed(err error) {
-	flush := w.step == writeFlush || w.step == writeSyncDir || w.step == writeSealSync
+	flush := w.step >= writeFlush
 	if flush {
 		w.s.stats.FlushErrors++
 		w.s.deviceFailed.Store(true)
@@ -325,7 +326,7 @@ func (w *writer) Complete(op *aio.Op) {
 		w.s.cleanChunks(w.p)
 		w.data()
 	case writeFlush:
-		w.flushed()
+		w.syncDirs()
 	default:
 		invariant.Violated("engine: a writer knows what it waits for")
 	}
@@ -336,8 +337,7 @@ func (w *writer) flush() {
 	seg := w.seg
 	switch {
 	case w.seal:
-		w.step = writeTruncate
-		w.fileOp(aio.FileOp{Kind: aio.FileTruncate, File: seg.file, Len: seg.Size})
+		w.fileOp(writeTruncate, aio.FileOp{Kind: aio.FileTruncate, File: seg.file, Len: seg.Size})
 	case !w.mustFlush():
 		seg.writing = false
 		if seg.next != nil && seg.InFile == seg.Size && seg.sealed {
@@ -346,8 +346,7 @@ func (w *writer) flush() {
 		}
 		w.done(nil)
 	case !seg.entry:
-		w.step = writeFlush
-		w.fileOp(aio.FileOp{Kind: aio.FileSync, File: seg.file})
+		w.fileOp(writeFlush, aio.FileOp{Kind: aio.FileSync, File: seg.file})
 	default:
 		w.step = writeFlush
 		w.op = aio.Op{Kind: aio.KindFdatasync, File: seg.file, Owner: w}
@@ -361,12 +360,24 @@ func (w *writer) sealed() {
 	w.seg.sealed = true
 	w.seg.allocated = w.seg.Size
 	w.s.indexes.Seal(w.seg)
-	if !w.seg.entry {
-		w.step = writeSyncDir
-		w.fileOp(aio.FileOp{Kind: aio.FileSyncDir, Path: w.p.dir})
-		return
+	w.syncDirs()
+}
+
+// syncDirs goes on when the segment's entry is durable, and those that lead to it.
+func (w *writer) syncDirs() {
+	switch {
+	case !w.seg.entry:
+		w.syncDir(writeSyncDir, w.p.dir)
+	case w.s.dirSyncs.Cover(&w.p.entries, w.p.key.Topic):
+		w.flushed()
+	default:
+		w.began = w.s.dirSyncs.Begin()
+		w.syncDir(writeSyncTopic, filepath.Dir(w.p.dir))
 	}
-	w.flushed()
+}
+
+func (w *writer) syncDir(step writeStep, path string) {
+	w.fileOp(step, aio.FileOp{Kind: aio.FileSyncDir, Path: path})
 }
 
 func (w *writer) flushed() {

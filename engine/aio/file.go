@@ -32,6 +32,9 @@ const (
 	// FileMkdirAll creates the directory Path, its missing parents, and makes
 	// the new entries durable.
 	FileMkdirAll
+	// FileMkdirs creates the directory Path and its missing parents. The entries are
+	// durable when FileSyncDir has been done with what they are in.
+	FileMkdirs
 	// FileReadDir lists the directory Path. Result: Entries, sorted by name.
 	FileReadDir
 	// FileRead reads the whole file Path, which may be at most Len bytes.

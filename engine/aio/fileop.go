@@ -34,6 +34,8 @@ func RunFileOp(fs FS, op *FileOp) bool {
 		op.Err = fs.RemoveAll(op.Path)
 	case FileMkdirAll:
 		op.Err = MkdirAll(fs, op.Path)
+	case FileMkdirs:
+		op.Err = makeDirs(fs, op.Path)
 	case FileReadDir:
 		op.Entries, op.Err = fs.ReadDir(op.Path)
 	case FileRead:
@@ -66,6 +68,19 @@ func MkdirAll(fs FS, path string) error {
 		return err
 	}
 	return fs.SyncDir(parent)
+}
+
+// makeDirs makes path and its missing parents, and nothing durable. It looks first no more
+// than MkdirAll does.
+func makeDirs(fs FS, path string) error {
+	path = filepath.Clean(path)
+	err := fs.Mkdir(path)
+	if parent := filepath.Dir(path); IsNotExist(err) && parent != path {
+		if err = makeDirs(fs, parent); err == nil {
+			err = fs.Mkdir(path)
+		}
+	}
+	return err
 }
 
 // ReadFile reads all of path, at most limit bytes; a larger file is ErrTooBig.

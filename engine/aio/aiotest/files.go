@@ -211,9 +211,13 @@ func mkdirAll(r *rig) {
 	d := r.open(small)
 	for range 2 {
 		r.check(r.file(d, &aio.FileOp{Kind: aio.FileMkdirAll, Path: r.path("a/b/c")}))
+		r.check(r.file(d, &aio.FileOp{Kind: aio.FileMkdirs, Path: r.path("a/x/y")}))
 	}
+	r.writeFile(d, "a/x/y/f", []byte("x"))
 	r.writeFile(d, "a/b/c/f", []byte("x"))
-	r.fails(r.file(d, &aio.FileOp{Kind: aio.FileMkdirAll, Path: r.path("a/b/c/f/d")}), nil)
+	for _, kind := range []aio.FileKind{aio.FileMkdirAll, aio.FileMkdirs} {
+		r.fails(r.file(d, &aio.FileOp{Kind: kind, Path: r.path("a/b/c/f/d")}), nil)
+	}
 }
 
 func readsDir(r *rig) {
