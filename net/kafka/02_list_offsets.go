@@ -81,8 +81,8 @@ func (q *listRequest) fill(r *kmsg.ListOffsetsRequest) {
 				l.b.Time = broker.TimeStart
 			case asked.Timestamp == timeNewest && q.a.Version >= 7:
 				l.b.Newest = true
-			case asked.Timestamp < 0:
-				at.ErrorCode = codeInvalidRequest
+			case asked.Timestamp < 0: // a place that the version has not
+				at.ErrorCode = codeUnsupportedVersion
 				continue
 			}
 			l.b.Topic = broker.TopicID(known.ID)

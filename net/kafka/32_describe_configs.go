@@ -49,6 +49,9 @@ func (s *Server) describeResource(image *catalog.Image, r *kmsg.DescribeConfigsR
 	wanted := func(name string) bool { return r.ConfigNames == nil || slices.Contains(r.ConfigNames, name) }
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
+		if err := catalog.CheckName(r.ResourceName); err != nil {
+			return refuse(codeInvalidTopic, err.Error())
+		}
 		t := image.ByName(r.ResourceName)
 		if t == nil {
 			return refuse(codeUnknownTopic, "no topic has this name")

@@ -32,15 +32,23 @@ type alterRequest struct {
 	correlation int32
 	validate    bool
 	resources   []alteration
+	named       map[resource]int // how often
 	answerOf    func(q *alterRequest) kmsg.Response
+}
+
+// resource is what has configurations.
+type resource struct {
+	kind kmsg.ConfigResourceType
+	name string
 }
 
 // alteration is one resource of it.
 type alteration struct {
-	b    broker.Admin
-	of   *alterRequest
-	kind kmsg.ConfigResourceType
-	name string
+	b  broker.Admin
+	of *alterRequest
+	resource
+	// malformed says what is wrong with what was given, whatever the topic is.
+	malformed error
 	// settingsOf makes the changes of a topic's settings.
 	settingsOf func(t *catalog.Config) ([]catalog.Setting, error)
 	code       int16
@@ -55,7 +63,11 @@ func (p *peer) alterConfigs(h *header) {
 	q := &alterRequest{validate: r.ValidateOnly}
 	for i := range r.Resources {
 		given := &r.Resources[i]
-		q.resources = append(q.resources, alteration{kind: given.ResourceType, name: given.ResourceName,
+		var f form
+		for k := range given.Configs {
+			f.add(given.Configs[k].Name, given.Configs[k].Value != nil)
+		}
+		q.resources = append(q.resources, alteration{resource: resource{given.ResourceType, given.ResourceName}, malformed: f.err,
 			settingsOf: func(t *catalog.Config) ([]catalog.Setting, error) { return replaced(t, given.Configs) }})
 	}
 	q.answerOf = func(q *alterRequest) kmsg.Response {
@@ -79,7 +91,11 @@ func (p *peer) incrementalAlterConfigs(h *header) {
 	q := &alterRequest{validate: r.ValidateOnly}
 	for i := range r.Resources {
 		given := &r.Resources[i]
-		q.resources = append(q.resources, alteration{kind: given.ResourceType, name: given.ResourceName,
+		var f form
+		for k := range given.Configs {
+			f.add(given.Configs[k].Name, given.Configs[k].Value != nil || given.Configs[k].Op == opDelete)
+		}
+		q.resources = append(q.resources, alteration{resource: resource{given.ResourceType, given.ResourceName}, malformed: f.err,
 			settingsOf: func(t *catalog.Config) ([]catalog.Setting, error) { return changed(t, given.Configs) }})
 	}
 	q.answerOf = func(q *alterRequest) kmsg.Response {
@@ -95,8 +111,32 @@ func (p *peer) incrementalAlterConfigs(h *header) {
 	q.begin(p, h)
 }
 
+// form looks whether the configurations of a resource have one: each is there once, and
+// with a value.
+type form struct {
+	seen map[string]bool
+	err  error // what is wrong
+}
+
+func (f *form) add(name string, valued bool) {
+	switch {
+	case f.seen[name]:
+		f.err = fmt.Errorf("%s is given twice", name)
+	case !valued:
+		f.err = fmt.Errorf("%s has no value", name)
+	}
+	if f.seen == nil {
+		f.seen = map[string]bool{}
+	}
+	f.seen[name] = true
+}
+
 func (q *alterRequest) begin(p *peer, h *header) {
 	q.correlation = h.correlation
+	q.named = map[resource]int{}
+	for i := range q.resources {
+		q.named[q.resources[i].resource]++
+	}
 	q.p, q.n, q.sweep.ask, q.sweep.done = p, len(q.resources), q.ask, q.answer
 	p.began(0, 0)
 	p.alone = true
@@ -111,6 +151,13 @@ func (q *alterRequest) answer() {
 func (q *alterRequest) ask(i int) {
 	x, s := &q.resources[i], q.p.srv
 	x.of = q
+	if n := q.named[x.resource]; n > 1 {
+		x.malformed = fmt.Errorf("%s is named %d times", x.name, n)
+	}
+	if x.malformed != nil {
+		x.refuse(codeInvalidRequest, x.malformed.Error())
+		return
+	}
 	if x.kind != kmsg.ConfigResourceTypeTopic {
 		x.refuse(codeInvalidRequest, "only topics can be configured by clients")
 		return
@@ -160,9 +207,6 @@ func replaced(t *catalog.Config, given []kmsg.AlterConfigsRequestResourceConfig)
 		if c == nil {
 			return nil, fmt.Errorf("unknown configuration %s", given[i].Name)
 		}
-		if given[i].Value == nil {
-			return nil, fmt.Errorf("%s has no value", c.name)
-		}
 		s, ok, err := c.setting(t, *given[i].Value)
 		if err != nil {
 			return nil, err
@@ -197,9 +241,6 @@ func changed(t *catalog.Config, given []kmsg.IncrementalAlterConfigsRequestResou
 				list = append(list, s)
 			}
 			continue
-		}
-		if given[i].Value == nil {
-			return nil, fmt.Errorf("%s has no value", c.name)
 		}
 		value := *given[i].Value
 		switch given[i].Op {
