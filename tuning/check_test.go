@@ -314,4 +314,8 @@ func TestABriefSaysWhatIsOffOnce(t *testing.T) {
 	if text := (&tuning.Brief{Counts: map[tuning.Level]int{tuning.OK: 3}}).String(); text != "3 ok, 0 notes, 0 warnings, 0 critical" {
 		t.Errorf("of a machine that is as it should be: %s", text)
 	}
+	one := map[tuning.Level]int{tuning.OK: 1, tuning.Note: 1, tuning.Warning: 1, tuning.Critical: 1}
+	if text := (&tuning.Brief{Counts: one}).String(); text != "1 ok, 1 note, 1 warning, 1 critical" {
+		t.Errorf("one of each: %s", text)
+	}
 }

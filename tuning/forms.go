@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/tuning/topology"
 )
 
@@ -71,7 +72,8 @@ func WriteTable(w io.Writer, r *Report, all bool) error {
 func Summary(r *Report) string { return summary(r.Counts) }
 
 func summary(counts map[Level]int) string {
-	return fmt.Sprintf("%d ok, %d notes, %d warnings, %d critical", counts[OK], counts[Note], counts[Warning], counts[Critical])
+	return fmt.Sprintf("%d ok, %s, %s, %d critical", counts[OK],
+		quantity.Of(counts[Note], "note", "notes"), quantity.Of(counts[Warning], "warning", "warnings"), counts[Critical])
 }
 
 // Brief is a report in short, to stand beside figures of the machine.

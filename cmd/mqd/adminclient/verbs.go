@@ -183,7 +183,7 @@ func write(w io.Writer, st *admin.Status) error {
 		say("CPUs wake    within %v, as long as the broker runs\n", time.Duration(*us)*time.Microsecond)
 	}
 	say("connections  %d\n", n.Connections)
-	say("topics       %d with %s\n\n", n.Topics, quantity.Of(n.Partitions, "partition", "partitions"))
+	say("topics       %d with %s, the broker's own among them\n\n", n.Topics, quantity.Of(n.Partitions, "partition", "partitions"))
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "SHARD\tLOG\tJOURNAL\tCACHE")
 	for _, sh := range n.Shards {

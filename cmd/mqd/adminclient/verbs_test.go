@@ -64,7 +64,7 @@ func TestStatusIsShownInWords(t *testing.T) {
 	}
 	for _, want := range []string{
 		"mqd v1: serving, NOT READY\n", "not ready: the log of shard 1 has failed\n", "warning: the disk is full\n", "up           1m30s", "process      4711\n",
-		"3 with 12 partitions", "0      works      25% of 4.00 MiB  0% of 8.00 MiB\n", "1      FAILED     -                -\n",
+		"3 with 12 partitions, the broker's own among them\n", "0      works      25% of 4.00 MiB  0% of 8.00 MiB\n", "1      FAILED     -                -\n",
 		"2      no answer ", "3      disk full ",
 	} {
 		if !strings.Contains(out.String(), want) {
