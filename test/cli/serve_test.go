@@ -95,6 +95,7 @@ func TestANewerFormatIsRefusedAndLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, refused(t, "--data-dir", dir), "written by a newer version of mqd", dir, "v0.0.0-test")
+	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", dir)), "written by a newer version of mqd", dir)
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(newer) {
 		t.Errorf("the node file was changed: %v", err)
 	}

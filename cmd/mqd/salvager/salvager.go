@@ -8,7 +8,10 @@ import (
 	"io"
 	"strings"
 
+	"github.com/mqd-broker/mqd/broker/catalog"
 	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/checkpoint"
+	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/internal/quantity"
 	"github.com/mqd-broker/mqd/salvage"
 	"github.com/spf13/cobra"
@@ -118,13 +121,17 @@ func (v *verb) run() (err error) {
 		return fmt.Errorf("topic %q is not in %s", v.topic, dir)
 	case errors.Is(err, salvage.ErrUnknownPartition):
 		return fmt.Errorf("nothing of partition %d of topic %q is in %s", v.partition, v.topic, dir)
+	case errors.Is(err, checkpoint.ErrUnsupported), errors.Is(err, journal.ErrVersion), errors.Is(err, catalog.ErrUnsupported):
+		return fmt.Errorf("%s was written by a newer version of mqd; salvage it with that version, this one has changed nothing: %v", dir, oneLine(err))
 	case errors.Is(err, salvage.ErrNoDirectory):
 		return fmt.Errorf("%w; name another with --data-dir", err)
 	case err != nil: // both generations of a checkpoint may have a reason
-		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return errors.New(oneLine(err))
 	}
 	return v.end(&sum)
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // tell writes a finding.
 func (v *verb) tell(n *salvage.Note) {
