@@ -150,9 +150,18 @@ func (b *broker) openLog(errs io.Writer) {
 	opts := &slog.HandlerOptions{Level: &b.level}
 	var h slog.Handler = slog.NewTextHandler(errs, opts)
 	if b.cfg.LogFormat == settings.LogJSON {
+		opts.ReplaceAttr = withUnit
 		h = slog.NewJSONHandler(errs, opts)
 	}
 	b.log = slog.New(h)
+}
+
+// withUnit has JSON say durations as text says them: a bare number has no unit.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 func (b *broker) setLevel() {
