@@ -60,13 +60,13 @@ func (s *server) whatGoes(ctx context.Context, names []string) (string, error) {
 			if err != nil {
 				return err
 			}
-			messages := int64(0)
+			stored := int64(0) // bytes: offsets are no measure where a compaction or a gap has been
 			for _, p := range d.Partitions {
-				messages += p.End - p.LogStart
+				stored += p.BytesOnDisk
 			}
 			holding := "no messages"
-			if messages > 0 { // fewer, where a compaction has taken some
-				holding = "up to " + quantity.Of(messages, "message", "messages")
+			if stored > 0 {
+				holding = quantity.Bytes(stored) + " on disk"
 			}
 			all = append(all, fmt.Sprintf("topic %s with %s and %s", name, quantity.Of(len(d.Partitions), "partition", "partitions"), holding))
 		}

@@ -9,16 +9,15 @@ func TestNothingIsDeletedWithoutConsent(t *testing.T) {
 	b.must("a\nb\nc\n", "produce", "t", "--partition", "0")
 	b.must("", "group", "seek", "g", "--topic", "t", "--to", "start", "--yes")
 	const refused, how = "mqd: nothing has been deleted: it would be ", ", for good; add --yes to do it"
-	for _, x := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"topic", "delete", "t"}, refused + "topic t with 2 partitions and up to 3 messages" + how},
-		{[]string{"topic", "delete", "t", "u"}, `topic "u" does not exist`},
-		{[]string{"group", "delete", "g"}, refused + "group g with 2 committed offsets" + how},
-		{[]string{"group", "delete", "g", "h"}, `group "h" does not exist`},
+	b.must("", "topic", "create", "empty")
+	for _, x := range []struct{ args, want []string }{
+		{[]string{"topic", "delete", "t"}, []string{refused + "topic t with 2 partitions and ", " on disk" + how}},
+		{[]string{"topic", "delete", "t", "empty"}, []string{" on disk, topic empty with 1 partition and no messages" + how}},
+		{[]string{"topic", "delete", "t", "u"}, []string{`topic "u" does not exist`}},
+		{[]string{"group", "delete", "g"}, []string{refused + "group g with 2 committed offsets" + how}},
+		{[]string{"group", "delete", "g", "h"}, []string{`group "h" does not exist`}},
 	} {
-		wants(t, b.fails("y\n", x.args...), x.want)
+		wants(t, b.fails("y\n", x.args...), x.want...)
 	}
 	r := run(t, "y\n", "topic", "trim", "t", "--partition", "-1", "--offset", "end", "--server", b.addr)
 	wants(t, r.out, "topic t partition 0: would delete 3 messages; the log begins at 3, before at 0")
