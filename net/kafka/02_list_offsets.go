@@ -27,6 +27,7 @@ type listRequest struct {
 	correlation int32
 	a           *kmsg.ListOffsetsResponse
 	lookups     []offsetLookup
+	partitions  int // of the answer
 }
 
 // offsetLookup looks at one partition.
@@ -68,13 +69,10 @@ func (q *listRequest) fill(r *kmsg.ListOffsetsRequest) {
 			switch {
 			case q.a.Version == 0:
 				at.ErrorCode = codeUnsupportedVersion
-				continue
 			case known == nil:
 				at.ErrorCode = codeUnknownTopic
-				continue
 			case q.p.srv.epochCode(asked.CurrentLeaderEpoch) != codeNone:
 				at.ErrorCode = q.p.srv.epochCode(asked.CurrentLeaderEpoch)
-				continue
 			case asked.Timestamp == timeLatest:
 				l.b.Time = broker.TimeEnd
 			case asked.Timestamp == timeEarliest:
@@ -83,12 +81,16 @@ func (q *listRequest) fill(r *kmsg.ListOffsetsRequest) {
 				l.b.Newest = true
 			case asked.Timestamp < 0: // a place that the version has not
 				at.ErrorCode = codeUnsupportedVersion
+			}
+			if at.ErrorCode != codeNone {
+				q.p.srv.count.add(Failures)
 				continue
 			}
 			l.b.Topic = broker.TopicID(known.ID)
 			q.lookups = append(q.lookups, l)
 		}
 		q.a.Topics = append(q.a.Topics, t)
+		q.partitions += len(t.Partitions)
 	}
 }
 
@@ -112,6 +114,5 @@ func (l *offsetLookup) OffsetsListed(r *broker.ListOffsets) {
 }
 
 func (q *listRequest) answer() {
-	q.p.reply(q.correlation, q.a)
-	q.p.done(0, 0)
+	q.p.answer(q.correlation, q.partitions*topicEstimate, func() kmsg.Response { return q.a })
 }

@@ -16,6 +16,7 @@ type trimRequest struct {
 	correlation int32
 	a           *kmsg.DeleteRecordsResponse
 	trims       []trim
+	partitions  int // of the answer
 }
 
 // trim is one partition of it.
@@ -54,8 +55,12 @@ func (p *peer) deleteRecords(h *header) {
 				l.b.Topic, l.b.Partition, l.b.Time, l.b.Trim = broker.TopicID(known.ID), asked.Partition, asked.Offset, true
 				q.trims = append(q.trims, l)
 			}
+			if at.ErrorCode != codeNone {
+				p.srv.count.add(Failures)
+			}
 		}
 		q.a.Topics = append(q.a.Topics, t)
+		q.partitions += len(t.Partitions)
 	}
 	q.p, q.n, q.sweep.ask, q.sweep.done = p, len(q.trims), q.ask, q.answer
 	p.began(0, 0)
@@ -81,5 +86,5 @@ func (l *trim) OffsetsListed(r *broker.ListOffsets) {
 }
 
 func (q *trimRequest) answer() {
-	q.p.answer(q.correlation, len(q.trims)*topicEstimate, func() kmsg.Response { return q.a })
+	q.p.answer(q.correlation, q.partitions*topicEstimate, func() kmsg.Response { return q.a })
 }

@@ -20,6 +20,7 @@ type epochRequest struct {
 	correlation int32
 	a           *kmsg.OffsetForLeaderEpochResponse
 	lookups     []epochLookup
+	partitions  int // of the answer
 }
 
 // epochLookup looks at one partition.
@@ -69,6 +70,7 @@ func (q *epochRequest) fill(r *kmsg.OffsetForLeaderEpochRequest) {
 			q.lookups = append(q.lookups, l)
 		}
 		q.a.Topics = append(q.a.Topics, t)
+		q.partitions += len(t.Partitions)
 	}
 }
 
@@ -89,5 +91,5 @@ func (l *epochLookup) OffsetsListed(r *broker.ListOffsets) {
 }
 
 func (q *epochRequest) answer() {
-	q.p.answer(q.correlation, len(q.lookups)*topicEstimate, func() kmsg.Response { return q.a })
+	q.p.answer(q.correlation, q.partitions*topicEstimate, func() kmsg.Response { return q.a })
 }

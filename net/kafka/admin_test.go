@@ -303,7 +303,11 @@ func TestRecordsAreDeletedUpToAnOffset(t *testing.T) {
 		}
 		q.Topics = append(q.Topics, tp)
 		var a kmsg.DeleteRecordsResponse
+		before := r.failures()
 		c.take(v, c.ask(v, q), &a)
+		if n := r.failures() - before; n != 3 {
+			t.Errorf("version %d: %d failures are counted, expected 3", v, n)
+		}
 		p := a.Topics[0].Partitions
 		if p[0].ErrorCode != 0 || p[0].LowWatermark != int64(v)+1 || p[1].ErrorCode != 1 || p[2].ErrorCode != 3 || p[3].ErrorCode != 0 || p[3].LowWatermark != 0 || p[4].ErrorCode != 1 {
 			t.Errorf("version %d: %+v", v, p)

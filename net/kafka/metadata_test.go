@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,9 +227,20 @@ func TestOffsetsAreLookedUpInEveryVersion(t *testing.T) {
 			p.Partition, p.Timestamp = int32(x[0]), x[1]
 			tp.Partitions = append(tp.Partitions, p)
 		}
-		q.Topics = append(q.Topics, tp)
+		unknown := kmsg.ListOffsetsRequestTopic{Topic: "unknown", Partitions: make([]kmsg.ListOffsetsRequestTopicPartition, 1000)} // a long answer
+		q.Topics = append(q.Topics, tp, unknown)
 		var a kmsg.ListOffsetsResponse
+		before := r.failures()
 		c.take(v, c.ask(v, q), &a)
+		failed := uint64(0)
+		for _, p := range slices.Concat(a.Topics[0].Partitions, a.Topics[1].Partitions) {
+			if p.ErrorCode != 0 {
+				failed++
+			}
+		}
+		if n := r.failures() - before; n != failed || failed <= 1000 {
+			t.Errorf("version %d: %d partitions of 1008 failed, %d are counted", v, failed, n)
+		}
 		for i, want := range [][4]int64{{0, 3, -1, 1}, {0, 0, -1, 1}, {0, 1, 1001, 1}, {0, -1, -1, -1}, {0, 0, -1, 1}, {0, -1, -1, -1}, {3, -1, -1, -1}, {35, -1, -1, -1}} {
 			switch {
 			case v == 0:

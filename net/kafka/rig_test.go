@@ -425,3 +425,12 @@ func (c *client) gone() {
 	c.r.t.Helper()
 	c.r.until("the end of the connection", func() bool { return c.ended })
 }
+
+// failures is how many partitions the shards have answered with an error.
+func (r *rig) failures() uint64 {
+	n := uint64(0)
+	for _, s := range r.shards {
+		n += s.server.Counters().Get(kafka.Failures)
+	}
+	return n
+}
