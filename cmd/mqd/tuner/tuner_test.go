@@ -74,7 +74,7 @@ func code(err error) int {
 }
 
 func TestCheckFailsWhenSomethingImportantIsOff(t *testing.T) {
-	bad := fixture.Build(t, fixture.VM())
+	bad := fixture.Build(t, fixture.VM().With(fixture.Files{"proc/self/limits": "Max locked memory 65536 65536 bytes\n"}))
 	fine := fixture.Build(t, good())
 	for _, c := range []struct {
 		m    *fixture.Machine
