@@ -197,6 +197,29 @@ func urgentDataHoldsNothingUp(t *testing.T, c Config) {
 	}
 }
 
+// In front of urgent data a receive says EAGAIN while a signal waits for the thread,
+// whatever is there.
+func TestASignalDoesNotHideWhatIsBehindUrgentData(t *testing.T) {
+	k := newFaulty()
+	d := open(t, Config{calls: k})
+	near, far := pair(t, d)
+	var got []byte
+	op := aio.Op{Kind: aio.KindRecv, Sock: far, Owner: &log{then: func(op *aio.Op) {
+		if len(op.Data) > 0 {
+			got = append(got, op.Data...)
+			d.ReleaseBuf(op.BufID)
+		}
+	}}}
+	d.Submit(&op)
+	check(t, unix.Sendto(int(near), []byte("!"), unix.MSG_OOB, nil))
+	until(t, d, func() bool { return int(far) < len(d.socks) && d.socks[far].careful && !d.socks[far].readable })
+	k.next(answer{errno: unix.EAGAIN})
+	check(t, unix.Sendto(int(near), []byte("rest"), 0, nil))
+	until(t, d, func() bool { return bytes.HasSuffix(got, []byte("rest")) })
+	d.Cancel(&op)
+	until(t, d, func() bool { return !op.InFlight() })
+}
+
 // Sends that are submitted while one waits follow it in order.
 func TestSendsKeepTheirOrder(t *testing.T) {
 	k := newFaulty()

@@ -154,7 +154,8 @@ func (d *Driver) step(fd int, op *aio.Op) int {
 	case errno == unix.EINTR:
 		return 0
 	case errno == unix.EAGAIN:
-		d.socks[fd].readable = false
+		s := &d.socks[fd]
+		s.readable = s.careful && hasData(fd)
 		return 0
 	case errno != 0:
 		d.disarm(op, errno)
@@ -172,6 +173,15 @@ func (d *Driver) step(fd int, op *aio.Op) int {
 	op.At = d.Clock().Now()
 	d.end(op)
 	return 1
+}
+
+// hasData asks whether a receive would get something, whatever one has just said: in front
+// of urgent data Linux answers it with EAGAIN while a signal waits for the thread, as
+// Go's preemption does, and no event follows.
+func hasData(fd int) bool {
+	asked := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(asked[:], 0)
+	return n > 0 || err != nil
 }
 
 func (d *Driver) accept(fd int, op *aio.Op) int {
