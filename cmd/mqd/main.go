@@ -15,6 +15,7 @@ import (
 	"github.com/mqd-broker/mqd/cmd/mqd/adminclient"
 	"github.com/mqd-broker/mqd/cmd/mqd/benching"
 	"github.com/mqd-broker/mqd/cmd/mqd/bundler"
+	"github.com/mqd-broker/mqd/cmd/mqd/consent"
 	"github.com/mqd-broker/mqd/cmd/mqd/groups"
 	"github.com/mqd-broker/mqd/cmd/mqd/salvager"
 	"github.com/mqd-broker/mqd/cmd/mqd/top"
@@ -100,7 +101,7 @@ work with it.`,
 			return groups.Broker{With: s.With, Topics: s.topicNames}
 		}, addForm),
 		newVerify(), salvager.New(salvager.Needs{Driver: toolDriver, DataDir: dataDir, DirDefault: dataDirDefault(), Form: addForm}), newInspect(),
-		top.New(isTerminal), tuner.NewCheck(host), tuner.NewTune(host),
+		top.New(func(w io.Writer) bool { return consent.Terminal(w) }), tuner.NewCheck(host), tuner.NewTune(host),
 		bundler.New(bundler.Needs{Resolve: resolve, Build: buildJSON, Host: host}), newGenerate(), newVersion(),
 	)
 	arrange(root)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/consent"
 	"github.com/mqd-broker/mqd/internal/quantity"
 )
 
@@ -91,7 +92,7 @@ func (e errStalled) Error() string {
 func (t *tally) watch(ctx context.Context, patience time.Duration, errs io.Writer) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	shown := isTerminal(errs)
+	shown := consent.Terminal(errs)
 	idle := time.Now() // when everything was acknowledged, or progress was made
 	seen := int64(0)
 	for {

@@ -25,14 +25,9 @@ again under the same name is another one.
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !agreed.Given() {
-				what, err := s.whatGoes(cmd.Context(), args)
-				if err == nil {
-					err = agreed.Ask(cmd, what) // without a connection: a person may take long
-				}
-				if err != nil {
-					return err
-				}
+			// What goes is told without a connection being kept: a person may take long.
+			if err := agreed.Get(cmd, func() (string, error) { return s.whatGoes(cmd.Context(), args) }); err != nil {
+				return err
 			}
 			return s.With(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				for _, name := range args {

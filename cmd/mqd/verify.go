@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
+	"github.com/mqd-broker/mqd/cmd/mqd/consent"
 	"github.com/mqd-broker/mqd/cmd/mqd/settings"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/internal/quantity"
@@ -128,7 +129,7 @@ func (v *verification) files() (err error) {
 	}
 	defer closing(&err, d)
 	o := verify.Options{Dir: dir, Topic: v.topic, Report: v.tell}
-	if isTerminal(v.errs) {
+	if consent.Terminal(v.errs) {
 		o.Progress = func(done, total int64) { v.progress(quantity.Bytes(done), quantity.Bytes(total)) }
 	}
 	sum, err := verify.Run(d, o)
@@ -153,7 +154,7 @@ func (v *verification) served(ctx context.Context) error {
 		return fmt.Errorf("--timeout is %v, expected more than 0", s.timeout)
 	}
 	o := live.Options{Server: s.address(), Timeout: s.timeout, ClientID: "mqd " + version, Topic: v.topic, Report: v.tell}
-	if isTerminal(v.errs) {
+	if consent.Terminal(v.errs) {
 		o.Progress = func(done, total int64) { v.progress(quantity.Grouped(done), quantity.Grouped(total)+" offsets") }
 	}
 	sum, err := live.Run(ctx, o)

@@ -39,6 +39,18 @@ func Add(cmd *cobra.Command) *Consent {
 // Given reports whether the flag says so already: nobody needs to be asked.
 func (c *Consent) Given() bool { return c.yes }
 
+// Get is Ask for what tells, if somebody has to be asked.
+func (c *Consent) Get(cmd *cobra.Command, tell func() (string, error)) error {
+	if c.yes {
+		return nil
+	}
+	what, err := tell()
+	if err != nil {
+		return err
+	}
+	return c.Ask(cmd, what)
+}
+
 // Ask asks for the consent to delete what is named, or refuses where nobody can be asked.
 func (c *Consent) Ask(cmd *cobra.Command, what string) error {
 	if c.yes {
@@ -65,9 +77,10 @@ func (c *Consent) Ask(cmd *cobra.Command, what string) error {
 }
 
 // person reports whether somebody can be asked: who reads the question and can answer it.
-func person(in io.Reader, errs io.Writer) bool { return terminal(in) && terminal(errs) }
+func person(in io.Reader, errs io.Writer) bool { return Terminal(in) && Terminal(errs) }
 
-func terminal(x any) bool {
+// Terminal reports whether x is a person's screen or keyboard.
+func Terminal(x any) bool {
 	f, ok := x.(*os.File)
 	if !ok {
 		return false

@@ -69,7 +69,7 @@ func TestFilesAndNothingAreNoTerminal(t *testing.T) {
 	}
 	defer file.Close()
 	for _, x := range []any{null, file, strings.NewReader(""), &bytes.Buffer{}, nil} {
-		if terminal(x) {
+		if Terminal(x) {
 			t.Errorf("%T %v is taken for a terminal", x, x)
 		}
 	}

@@ -27,14 +27,9 @@ has members is refused.
 			return v.groupNames(cmd, nil, word)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !agreed.Given() {
-				what, err := v.whatGoes(cmd, args)
-				if err == nil {
-					err = agreed.Ask(cmd, what) // without a connection: a person may take long
-				}
-				if err != nil {
-					return err
-				}
+			// What goes is told without a connection being kept: a person may take long.
+			if err := agreed.Get(cmd, func() (string, error) { return v.whatGoes(cmd, args) }); err != nil {
+				return err
 			}
 			for _, name := range args {
 				err := v.with(cmd, name, func(ctx context.Context, a *client.Admin) error { return a.DeleteGroup(ctx, name) })
