@@ -14,7 +14,9 @@ type Found struct {
 	Lag      *Latency `json:"lag"`
 	Late     *Latency `json:"late"`
 	EndToEnd *Latency `json:"end_to_end"`
-	Series   *Series  `json:"series"`
+	// EndToEndService is as a Result has it.
+	EndToEndService *Latency `json:"end_to_end_service"`
+	Series          *Series  `json:"series"`
 	// AckedIn counts messages acknowledged while measuring; Took is until the last of them.
 	AckedIn    int64           `json:"acked_in"`
 	Took       time.Duration   `json:"took_ns"`
@@ -46,12 +48,12 @@ type PartitionRead struct {
 }
 
 func newFound(load Load) *Found {
-	return &Found{Ack: NewLatency(), Service: NewLatency(), Lag: NewLatency(), Late: NewLatency(), EndToEnd: NewLatency(), Series: figure.NewSeries(load.Duration)}
+	return &Found{Ack: NewLatency(), Service: NewLatency(), Lag: NewLatency(), Late: NewLatency(), EndToEnd: NewLatency(), EndToEndService: NewLatency(), Series: figure.NewSeries(load.Duration)}
 }
 
 // Whole reports whether nothing is missing, as it may in what another process has sent.
 func (f *Found) Whole() bool {
-	return f.Ack != nil && f.Service != nil && f.Lag != nil && f.Late != nil && f.EndToEnd != nil && f.Series != nil
+	return f.Ack != nil && f.Service != nil && f.Lag != nil && f.Late != nil && f.EndToEnd != nil && f.EndToEndService != nil && f.Series != nil
 }
 
 // collect puts together what the workers of this process have found.
@@ -64,6 +66,7 @@ func (r *run) collect(workers []*worker) *Found {
 		f.Lag.Merge(w.lag)
 		f.Late.Merge(w.late)
 		f.EndToEnd.Merge(w.endToEnd)
+		f.EndToEndService.Merge(w.endToEndService)
 		f.Series.Merge(w.series)
 		f.AfterBurst = largest(f.AfterBurst, w.overs)
 		if w.cpu.Waited >= f.CPU.Waited {
@@ -103,7 +106,7 @@ func (r *run) collect(workers []*worker) *Found {
 func assemble(load Load, ends []int64, found []*Found) *Result {
 	res := &Result{
 		Load: load, Class: load.Class.String(), Codec: load.Codec.String(), Title: load.Title(),
-		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency(),
+		ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency(), endToEndService: NewLatency(),
 		Series: figure.NewSeries(load.Duration),
 	}
 	var acked int64
@@ -118,6 +121,7 @@ func assemble(load Load, ends []int64, found []*Found) *Result {
 		res.lag.Merge(f.Lag)
 		res.late.Merge(f.Late)
 		res.endToEnd.Merge(f.EndToEnd)
+		res.endToEndService.Merge(f.EndToEndService)
 		res.Series.Merge(f.Series)
 		res.AfterBurst = largest(res.AfterBurst, f.AfterBurst)
 		if f.CPU.Waited >= res.CPU.Waited {

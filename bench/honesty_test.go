@@ -48,13 +48,18 @@ func (sluggishPlatform) Yield() { time.Sleep(50 * time.Millisecond) }
 func TestARunOfAStarvedClientIsInvalid(t *testing.T) {
 	p := newSimPlatform()
 	b := startFake(t, p, honest)
-	load := Load{Rate: 1000, Messages: 400, Duration: time.Minute, Warmup: -1, Client: Poll}
+	load := Load{Rate: 1000, Messages: 400, Duration: time.Minute, Warmup: -1, Client: Poll, Reading: Live}
 	res, err := Run(context.Background(), sluggishPlatform{p}, Target{Addr: b.addr}, load)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if res.Verdict != Invalid || res.Reason == "" {
 		t.Errorf("a client that sleeps 50 ms at a time gave a result that counts:\n%s", res.Text())
+	}
+	// What is left of the latency is without the 25 ms that a message waits for this client on
+	// average, and without no more than it was late.
+	if less := res.EndToEnd.Mean - res.EndToEndService.Mean; res.EndToEndService.Count != 400 || less < int64(time.Millisecond) || less > res.Late.Mean*21/20 {
+		t.Errorf("end to end %s, %s without what the client was late:\n%s", res.EndToEnd, res.EndToEndService, res.Text())
 	}
 }
 

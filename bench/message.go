@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 )
 
@@ -13,7 +14,8 @@ import (
 //	8  u32 lane
 //	12 u64 sequence number within the lane
 //	20 i64 intended time, nanoseconds of the monotonic clock
-const MinSize = 28
+//	28 u32 by how many nanoseconds the client came late to it
+const MinSize = 32
 
 // Offsets in a message.
 const (
@@ -21,18 +23,24 @@ const (
 	payloadLaneAt = 8
 	payloadSeqAt  = 12
 	payloadTimeAt = 20
+	payloadLateAt = 28
 )
 
-var _ [0]struct{} = [payloadTimeAt + 8 - MinSize]struct{}{}
+var _ [0]struct{} = [payloadLateAt + 4 - MinSize]struct{}{}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// stamp says which message this is and when it was meant to be sent.
+// stamp says which message this is, when it was meant to be sent, and what part of the time
+// since then is the client's own.
 type stamp struct {
 	run, lane uint32
 	seq       uint64
 	time      int64
+	late      uint32
 }
+
+// lateness is by how much a client came late, as a stamp has it.
+func lateness(ns int64) uint32 { return uint32(min(max(0, ns), math.MaxUint32)) }
 
 // noise is random bytes from which messages are cut.
 type noise struct {
@@ -60,6 +68,7 @@ func (n *noise) write(b []byte, s stamp) {
 	binary.BigEndian.PutUint32(b[payloadLaneAt:], s.lane)
 	binary.BigEndian.PutUint64(b[payloadSeqAt:], s.seq)
 	binary.BigEndian.PutUint64(b[payloadTimeAt:], uint64(s.time))
+	binary.BigEndian.PutUint32(b[payloadLateAt:], s.late)
 	body := b[MinSize:]
 	if n.plain > 0 {
 		random := len(body) - int(n.plain*float64(len(body)))
@@ -86,5 +95,6 @@ func readStamp(b []byte) (s stamp, ok bool) {
 		lane: binary.BigEndian.Uint32(b[payloadLaneAt:]),
 		seq:  binary.BigEndian.Uint64(b[payloadSeqAt:]),
 		time: int64(binary.BigEndian.Uint64(b[payloadTimeAt:])),
+		late: binary.BigEndian.Uint32(b[payloadLateAt:]),
 	}, true
 }

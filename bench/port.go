@@ -233,6 +233,10 @@ func (p *portRun) send(intended, now int64) bool {
 		return false
 	}
 	held := p.passed()
+	late := uint32(0)
+	if p.due != nil && !held {
+		late = lateness(p.now() - intended)
+	}
 	lane, key := p.choose()
 	group := make([]int, p.load.BatchMessages)
 	for i := range group {
@@ -242,7 +246,7 @@ func (p *portRun) send(intended, now int64) bool {
 		m.lane, m.seq, m.intended, m.held, m.busy = lane, p.lanes[lane].Sent, intended, held, true
 		p.lanes[lane].Sent++
 		m.value = m.value[:p.sizes.Next()]
-		p.noise.write(m.value, stamp{run: p.id, lane: uint32(lane), seq: m.seq, time: intended})
+		p.noise.write(m.value, stamp{run: p.id, lane: uint32(lane), seq: m.seq, time: intended, late: late})
 		if m.key = m.key[:0]; p.keys != nil {
 			if key == noKey || i > 0 && p.load.Spread != ByKey {
 				key = int64(p.keys.Next())
@@ -315,7 +319,7 @@ func (p *portRun) received(partition int32, offset int64, value []byte) {
 		return
 	}
 	if p.trackers[partition].Take(s.seq, offset) {
-		p.w.received(s.time, now)
+		p.w.received(s, now)
 	}
 }
 

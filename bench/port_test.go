@@ -157,14 +157,14 @@ func TestAnHonestPortPassesUnderEveryLoad(t *testing.T) {
 		"bursts":  {Burst: pace.Burst{Messages: 100, Length: time.Millisecond, Period: 5 * time.Millisecond}},
 		"after":   {Reading: After, Depth: 10},
 		"by key":  {Spread: ByKey, Keys: 50, Partitions: 4, Depth: 8},
-		"one":     {Spread: One, Keys: 50, Partitions: 4, Depth: 8, Sizes: "28-2000"},
+		"one":     {Spread: One, Keys: 50, Partitions: 4, Depth: 8, Sizes: "32-2000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := runPort(t, newFakePort(honest), load)
 			if res.Faults.Any() || res.Sent != 600 || res.Acked != 600 || res.Read != 600 || res.Ack.Count != 600 || res.Class != "fake" {
 				t.Errorf("class %q\n%s", res.Class, res.Text())
 			}
-			if load.Open() != (res.Late.Count == 600) || (load.Reading == Live) != (res.EndToEnd.Count == 600) {
+			if load.Open() != (res.Late.Count == 600) || (load.Reading == Live) != (res.EndToEnd.Count == 600) || res.EndToEndService.Count != res.EndToEnd.Count {
 				t.Errorf("%d late, %d end to end", res.Late.Count, res.EndToEnd.Count)
 			}
 		})

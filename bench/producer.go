@@ -127,7 +127,11 @@ func (p *producer) build(intended int64) int {
 	corr := uint32(r.turn)<<16 | uint32(slot)
 	dst = p.link.talk.AppendProduce(dst, corr, &req, 0)
 	body := len(dst)
-	out := p.fill(dst, ln, key, intended)
+	late := int64(0)
+	if run.open && !r.held {
+		late = p.w.loop.clock.Now() - intended
+	}
+	out := p.fill(dst, ln, key, intended, lateness(late))
 	// Now that the batch's size is known, the header is written again.
 	p.link.talk.AppendProduce(out[:start], corr, &req, len(out)-body)
 	p.link.filled(out)
@@ -152,8 +156,8 @@ func (p *producer) choose() (ln *lane, key int64) {
 	return ln, noKey
 }
 
-// fill appends a batch of the lane's next messages.
-func (p *producer) fill(dst []byte, ln *lane, key int64, intended int64) []byte {
+// fill appends a batch of the lane's next messages, to which the client comes late.
+func (p *producer) fill(dst []byte, ln *lane, key int64, intended int64, late uint32) []byte {
 	run := p.w.run
 	p.builder.Reset(dst)
 	rec := batch.Record{Timestamp: run.wall + (intended-run.start)/int64(time.Millisecond)}
@@ -164,7 +168,7 @@ func (p *producer) fill(dst []byte, ln *lane, key int64, intended int64) []byte 
 		} else if p.keys != nil {
 			rec.Key = p.keys.Text(p.keys.Next())
 		}
-		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.Sent, time: intended})
+		p.noise.write(rec.Value, stamp{run: run.id, lane: ln.id, seq: ln.Sent, time: intended, late: late})
 		if p.builder.Append(&rec) != nil {
 			invariant.Violated("bench: a batch is within its bound")
 		}

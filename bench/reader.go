@@ -178,6 +178,6 @@ func (r *reader) message(pr *partReader, value []byte, offset, now int64) {
 		if run.clocks != nil {
 			s.time += run.clocks[conn%len(run.clocks)]
 		}
-		r.w.received(s.time, now)
+		r.w.received(s, now)
 	}
 }

@@ -39,12 +39,14 @@ type Result struct {
 	// acknowledgement. Service is from the send; EndToEnd from the intended time to
 	// the consumer. Of an open loop, Lag is from the intended time to the send, and
 	// Late the part of it that is the client's: until it had the message ready, or
-	// found that the broker takes no more.
-	Ack      Summary `json:"ack"`
-	Service  Summary `json:"service"`
-	Lag      Summary `json:"send_lag,omitzero"`
-	Late     Summary `json:"client_late,omitzero"`
-	EndToEnd Summary `json:"end_to_end,omitzero"`
+	// found that the broker takes no more. EndToEndService is EndToEnd less by how much
+	// the client came late to the message: until it began to make it.
+	Ack             Summary `json:"ack"`
+	Service         Summary `json:"service"`
+	Lag             Summary `json:"send_lag,omitzero"`
+	Late            Summary `json:"client_late,omitzero"`
+	EndToEnd        Summary `json:"end_to_end,omitzero"`
+	EndToEndService Summary `json:"end_to_end_service,omitzero"`
 	// ClockError is by how many nanoseconds the times of EndToEnd may be wrong, either way,
 	// because the clocks of two machines are compared; 0 on one machine.
 	ClockError int64 `json:"clock_error_ns,omitempty"`
@@ -78,7 +80,8 @@ type Result struct {
 	// Reason is more on a verdict that is not OK.
 	Reason string `json:"reason,omitempty"`
 
-	ack, service, lag, late, endToEnd *Latency
+	ack, service, lag, late   *Latency
+	endToEnd, endToEndService *Latency
 }
 
 // largest is element by element the larger of two lists.
@@ -100,7 +103,7 @@ func (res *Result) summarize() {
 	}
 	res.Series.Summarize()
 	if res.endToEnd.Count() > 0 {
-		res.EndToEnd = res.endToEnd.Summary()
+		res.EndToEnd, res.EndToEndService = res.endToEnd.Summary(), res.endToEndService.Summary()
 	}
 	res.Verdict = verdict(res.Faults, res.Ack, res.Late)
 	switch res.Verdict {
@@ -148,6 +151,7 @@ func (res *Result) merge(o *Result) {
 		res.CPU = o.CPU
 	}
 	res.endToEnd.Merge(o.endToEnd)
+	res.endToEndService.Merge(o.endToEndService)
 	res.AfterBurst = append(res.AfterBurst, o.AfterBurst...)
 	res.ClockError = max(res.ClockError, o.ClockError)
 	res.Rate += o.Rate

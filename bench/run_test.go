@@ -46,7 +46,7 @@ func TestAnHonestBrokerPassesUnderEveryLoad(t *testing.T) {
 		"bursts":        {Burst: pace.Burst{Messages: 200, Length: 2 * time.Millisecond, Period: 10 * time.Millisecond}},
 		"memory":        {Class: wire.ClassMemory},
 		"poisson":       {Rate: 20_000, Poisson: true, Connections: 3, BatchMessages: 2},
-		"sizes":         {Sizes: "lognormal:180:1:30-9000", Depth: 4, BatchMessages: 7},
+		"sizes":         {Sizes: "lognormal:180:1:32-9000", Depth: 4, BatchMessages: 7},
 		"keys":          {Keys: 100, KeySkew: 0.5, Depth: 4, BatchMessages: 7},
 		"by key":        {Keys: 100, Spread: ByKey, Partitions: 5, Depth: 4, BatchMessages: 3},
 		"compressed":    {Plain: 0.5, Codec: batch.CodecZstd, Depth: 4, BatchMessages: 32, Keys: 10},

@@ -46,7 +46,7 @@ func TestMessagesCarryTheirStampAndAnyChangeIsSeen(t *testing.T) {
 		b := make([]byte, rapid.IntRange(MinSize, 600).Draw(t, "size"))
 		want := stamp{
 			run: rapid.Uint32().Draw(t, "run"), lane: rapid.Uint32().Draw(t, "lane"),
-			seq: rapid.Uint64().Draw(t, "seq"), time: rapid.Int64().Draw(t, "time"),
+			seq: rapid.Uint64().Draw(t, "seq"), time: rapid.Int64().Draw(t, "time"), late: rapid.Uint32().Draw(t, "late"),
 		}
 		n.write(b, want)
 		if got, ok := readStamp(b); !ok || got != want {
@@ -241,7 +241,7 @@ func TestNoLoadAlwaysComesFirst(t *testing.T) {
 		if len(order) == 9 {
 			return nil, failing
 		}
-		return &Result{Series: figure.NewSeries(time.Second), ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency()}, nil
+		return &Result{Series: figure.NewSeries(time.Second), ack: NewLatency(), service: NewLatency(), lag: NewLatency(), late: NewLatency(), endToEnd: NewLatency(), endToEndService: NewLatency()}, nil
 	}
 	_, err := Interleave(t.Context(), run, []Load{{Name: "a"}, {Name: "b"}, {Name: "c"}}, 3)
 	if want := []string{"a1", "b1", "c1", "c2", "b2", "a2", "a3", "b3", "c3"}; !errors.Is(err, failing) || !slices.Equal(order, want) {

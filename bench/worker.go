@@ -39,14 +39,15 @@ type worker struct {
 	producers []*producer
 	reader    *reader
 
-	ack, service, lag, late, endToEnd *Latency
-	series                            *Series
-	ackedIn                           int64   // messages acknowledged while measuring
-	lastAck                           int64   // of those
-	overs                             []int64 // by burst: how long after its end the last answer came
-	refusals                          int64
-	refusal                           string // the first
-	cpu                               Share
+	ack, service, lag, late   *Latency
+	endToEnd, endToEndService *Latency
+	series                    *Series
+	ackedIn                   int64   // messages acknowledged while measuring
+	lastAck                   int64   // of those
+	overs                     []int64 // by burst: how long after its end the last answer came
+	refusals                  int64
+	refusal                   string // the first
+	cpu                       Share
 }
 
 // Share is what part of the time a client's thread had a CPU, 0 to 1.
@@ -77,7 +78,7 @@ func (r *run) bursts() []int64 {
 
 func newWorker(r *run, number int) *worker {
 	return &worker{run: r, number: number, ack: NewLatency(), service: NewLatency(), lag: NewLatency(),
-		late: NewLatency(), endToEnd: NewLatency(), series: figure.NewSeries(r.load.Duration), overs: r.bursts()}
+		late: NewLatency(), endToEnd: NewLatency(), endToEndService: NewLatency(), series: figure.NewSeries(r.load.Duration), overs: r.bursts()}
 }
 
 // sendBuf is the size of a send buffer of a connection.
@@ -324,7 +325,7 @@ func (w *worker) came(late, intended, messages int64) {
 }
 
 // received records a message read while it is produced.
-func (w *worker) received(intended, now int64) {
+func (w *worker) received(s stamp, now int64) {
 	if w.drain {
 		w.series.Drain(now - w.run.from)
 		return
@@ -332,10 +333,11 @@ func (w *worker) received(intended, now int64) {
 	if w.run.load.Reading != Live {
 		return
 	}
-	w.series.ReadOne(intended-w.run.from, now-w.run.from)
-	w.pane.Read(now - intended)
-	if intended >= w.run.from {
-		w.endToEnd.Record(now-intended, 1)
+	w.series.ReadOne(s.time-w.run.from, now-w.run.from)
+	w.pane.Read(now - s.time)
+	if s.time >= w.run.from {
+		w.endToEnd.Record(now-s.time, 1)
+		w.endToEndService.Record(now-s.time-int64(s.late), 1)
 	}
 }
 

@@ -248,7 +248,7 @@ func TestWhatAgentsShowIsSeenUntilTheyHaveFound(t *testing.T) {
 	g := figure.NewGlance()
 	g.Acked = 3
 	g.Ack.Record(1000, 3)
-	all := &bench.Found{Ack: g.Ack, Service: g.Ack, Lag: g.Ack, Late: g.Ack, EndToEnd: g.Ack, Series: figure.NewSeries(time.Second)}
+	all := &bench.Found{Ack: g.Ack, Service: g.Ack, Lag: g.Ack, Late: g.Ack, EndToEnd: g.Ack, EndToEndService: g.Ack, Series: figure.NewSeries(time.Second)}
 	got := <-f.gather([]*Agent{pipe(t, frame{Kind: glance, Glance: g}, frame{Kind: found, Found: all}), pipe(t, frame{Kind: glance, Glance: g}, frame{Kind: found, Found: all})})
 	if got.err != nil || len(got.found) != 2 || got.found[1].Ack.Count() != 3 {
 		t.Fatalf("%+v", got)

@@ -21,7 +21,7 @@ import (
 )
 
 // version names the protocol; ends of different ones do not talk.
-const version = "mqd-bench-agent/1"
+const version = "mqd-bench-agent/2"
 
 const (
 	// largest is the longest frame, in bytes.

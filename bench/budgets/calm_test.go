@@ -101,3 +101,39 @@ func TestARowOfADisturbedMachineIsNoFigureUnlessItPassesAtWorst(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+func TestTheDoorsAreJudgedWithAndWithoutWhatTheClientWasLate(t *testing.T) {
+	// pairs are measurements of a door with these latencies, in µs, of which the client was late.
+	pairs := func(whole, late int64) []through {
+		var all []through
+		for range 5 {
+			var res bench.Result
+			res.EndToEnd.P99, res.EndToEndService.P99 = whole*1000, (whole-late)*1000
+			all = append(all, through{Result: &res})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		native, kafka, late int64
+		want                float64
+		within              bool
+	}{
+		"in time":                          {100, 120, 0, 1.2, true},
+		"late, and alike without it":       {100, 110, 50, 1.2, true},
+		"late, which hid what the door is": {100, 120, 50, 1.4, false},
+		"the native one slower":            {120, 100, 20, 100.0 / 120, true},
+	} {
+		row := latencies(name, [numDoors][]through{native: pairs(c.native, c.late), kafka: pairs(c.kafka, c.late)})
+		if row.Measured != c.want || row.Within != c.within || !strings.Contains(row.Note, "5 pairs") {
+			t.Errorf("%s: %+v, want %v", name, row, c.want)
+		}
+	}
+	var res bench.Result
+	res.Ack.P99 = 100
+	for late, want := range map[int64]string{50: "pass", 51: "NOT MEASURED"} {
+		res.Late.P99 = late
+		if row := atMost("x", 1, 2, 1, "×", "").inTime(&res); row.verdict() != want || row.Within != (want == "pass") {
+			t.Errorf("late by %d: %+v", late, row)
+		}
+	}
+}

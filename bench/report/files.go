@@ -30,7 +30,7 @@ const (
 //	report.html       for people
 //	series.csv        the course of every case over time
 //	samples.csv       what broker and client took meanwhile
-//	case-N.NAME.hgrm  percentiles of a case's ack, service, lag, late or end_to_end, µs
+//	case-N.NAME.hgrm  percentiles of a case's ack, service, lag, late, end_to_end or end_to_end_service, µs
 //	case-N.hlog       its latencies, an interval a line
 //
 // Existing files are replaced.
@@ -80,6 +80,7 @@ func latencies(r *bench.Result) []latency {
 	for _, l := range []latency{
 		{name: "ack", summary: r.Ack}, {name: "service", summary: r.Service}, {name: "lag", summary: r.Lag},
 		{name: "late", summary: r.Late}, {name: "end_to_end", summary: r.EndToEnd},
+		{name: "end_to_end_service", summary: r.EndToEndService},
 	} {
 		if h, err := hdrhistogram.Decode([]byte(l.summary.Histogram)); err == nil && l.summary.Histogram != "" {
 			l.hist = h
