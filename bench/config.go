@@ -7,6 +7,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/pace"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -297,7 +298,7 @@ func (c Load) schedule() pace.Schedule {
 // groups is the number of frames that each connection sends, at most.
 func (c Load) groups() int64 {
 	if c.Messages == 0 {
-		return far
+		return drive.Far
 	}
 	each := int64(c.BatchMessages) * int64(c.Connections)
 	return (c.Messages + each - 1) / each

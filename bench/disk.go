@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
@@ -156,7 +157,7 @@ func (d *DiskFile) onThread(f func(drv aio.Driver) error) error {
 	o := aio.Options{
 		Entries: 2 * MaxDiskDepth, ArenaBytes: MaxDiskSize * 17, RecvBuffers: 2, RecvBufferBytes: aio.BlockSize, Files: 4, Helpers: 1,
 	}
-	return onThread(d.p, d.o.CPU, o, f)
+	return drive.OnThread(d.p, d.o.CPU, o, f)
 }
 
 // Measure measures one case. Unless companion is NoCPU, another thread polls and
@@ -166,7 +167,7 @@ func (d *DiskFile) Measure(ctx context.Context, r DiskResult, companion int) (Di
 		return r, fmt.Errorf("%w: %d operations of %d bytes, expected 1 to %d of a multiple of %d up to %d bytes",
 			ErrConfig, r.Depth, r.Size, MaxDiskDepth, aio.BlockSize, MaxDiskSize)
 	}
-	defer withoutGC()()
+	defer drive.WithoutGC()()
 	defer d.accompany(companion)()
 	err := d.onThread(func(drv aio.Driver) error {
 		f, _, err := aio.OpenFile(drv, d.path, aio.OpenWrite|aio.OpenDirect)
@@ -174,7 +175,7 @@ func (d *DiskFile) Measure(ctx context.Context, r DiskResult, companion int) (Di
 			return err
 		}
 		m := &diskRun{drv: drv, clock: drv.Clock(), r: r, fileBytes: d.o.FileBytes, lat: NewLatency()}
-		if err := m.run(ctx, newLoop(drv, d.p, r.Idle), f, d.o.Duration); err != nil {
+		if err := m.run(ctx, drive.NewLoop(drv, d.p, r.Idle), f, d.o.Duration); err != nil {
 			return err
 		}
 		r = m.r
@@ -196,10 +197,10 @@ func (d *DiskFile) accompany(cpu int) (end func()) {
 	done := make(chan error, 1)
 	o := aio.Options{Entries: 16, ArenaBytes: 1 << 16, RecvBuffers: 2, RecvBufferBytes: aio.BlockSize, Files: 1, Helpers: 1}
 	go func() {
-		done <- onThread(d.p, cpu, o, func(drv aio.Driver) error {
-			l := newLoop(drv, d.p, Poll)
+		done <- drive.OnThread(d.p, cpu, o, func(drv aio.Driver) error {
+			l := drive.NewLoop(drv, d.p, Poll)
 			for !stop.Load() {
-				if err := l.turn(far); err != nil {
+				if err := l.Turn(drive.Far); err != nil {
 					return err
 				}
 			}
@@ -229,7 +230,7 @@ type diskRun struct {
 	err         error
 }
 
-func (m *diskRun) run(ctx context.Context, l *loop, f aio.File, duration time.Duration) error {
+func (m *diskRun) run(ctx context.Context, l *drive.Loop, f aio.File, duration time.Duration) error {
 	buf, err := m.drv.Alloc(m.r.Size * min(m.r.Depth, MaxDiskSize*16/m.r.Size))
 	if err != nil {
 		return err
@@ -249,7 +250,7 @@ func (m *diskRun) run(ctx context.Context, l *loop, f aio.File, duration time.Du
 		m.submit(i, start)
 	}
 	for m.flying > 0 {
-		if err := l.turn(far); err != nil {
+		if err := l.Turn(drive.Far); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {

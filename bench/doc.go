@@ -24,15 +24,18 @@
 // The program that uses the package says how I/O is done: see [Platform].
 package bench
 
-import "errors"
+import (
+	"errors"
+	"github.com/mqd-broker/mqd/bench/drive"
+)
 
 var (
 	// ErrConfig: a measurement was asked for that cannot be made.
-	ErrConfig = errors.New("invalid setting")
+	ErrConfig = drive.ErrConfig
 	// ErrFailed: messages were lost, repeated, reordered, changed or refused.
 	ErrFailed = errors.New("messages did not come back as they went out")
 	// ErrBroker: the broker answered what it must not, or not at all.
-	ErrBroker = errors.New("broker")
+	ErrBroker = drive.ErrBroker
 	// ErrConnection: a connection ended or did not come about.
-	ErrConnection = errors.New("connection")
+	ErrConnection = drive.ErrConnection
 )

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -23,8 +24,8 @@ type Echo struct {
 	Addr string
 
 	drv     aio.Driver
-	loop    *loop
-	links   []*link
+	loop    *drive.Loop
+	links   []*drive.Link
 	err     error
 	largest int // frame, bytes
 
@@ -40,8 +41,8 @@ func StartEcho(p Platform, cpu int, idle Idle, frameBytes int) (*Echo, error) {
 	started := make(chan error, 1)
 	e.done.Go(func() {
 		o := aio.Options{Entries: 256, ArenaBytes: echoConns*2*echoBuf + 1<<20, RecvBuffers: 64, Files: 1, Helpers: 1}
-		err := onThread(p, cpu, o, func(drv aio.Driver) error {
-			e.drv, e.loop = drv, newLoop(drv, p, idle)
+		err := drive.OnThread(p, cpu, o, func(drv aio.Driver) error {
+			e.drv, e.loop = drv, drive.NewLoop(drv, p, idle)
 			sock, addr, err := drv.Listen("127.0.0.1:0", aio.ListenAlone)
 			if err != nil {
 				return err
@@ -74,20 +75,20 @@ func (e *Echo) Stop() error {
 func (e *Echo) serve(sock aio.Sock) error {
 	for !e.stop.Load() {
 		for _, l := range e.links {
-			l.flush()
+			l.Flush()
 		}
-		if err := e.loop.turn(far); err != nil {
+		if err := e.loop.Turn(drive.Far); err != nil {
 			return err
 		}
 	}
 	e.drv.Cancel(&e.accept)
 	for e.accept.InFlight() {
-		if err := e.loop.turn(far); err != nil {
+		if err := e.loop.Turn(drive.Far); err != nil {
 			return err
 		}
 	}
 	for _, l := range e.links {
-		if err := l.close(e.loop); err != nil {
+		if err := l.Close(e.loop); err != nil {
 			return err
 		}
 	}
@@ -100,24 +101,24 @@ func (e *Echo) Complete(op *aio.Op) {
 		return
 	}
 	// A connection that finds no memory gets no link, and its client no answer.
-	if l, err := newLink(e.drv, op.NewSock, (*echoFramer)(e), echoBuf, e.largest); err == nil {
+	if l, err := drive.NewLink(e.drv, op.NewSock, (*echoFramer)(e), echoBuf, e.largest); err == nil {
 		e.links = append(e.links, l)
 	}
 }
 
 // answer acknowledges a frame.
-func (e *Echo) answer(l *link, h wire.Header) error {
-	dst := l.room(wire.ProduceResponseSize)
+func (e *Echo) answer(l *drive.Link, h wire.Header) error {
+	dst := l.Room(wire.ProduceResponseSize)
 	if dst == nil {
 		return fmt.Errorf("%w: more than %d bytes of acknowledgements wait", ErrConnection, echoBuf)
 	}
-	l.filled(wire.AppendProduceResponse(dst, h.Correlation, &wire.ProduceResponse{Class: wire.ClassMemory}))
+	l.Filled(wire.AppendProduceResponse(dst, h.Correlation, &wire.ProduceResponse{Class: wire.ClassMemory}))
 	return nil
 }
 
 // echoFramer has the Echo's links call it.
 type echoFramer Echo
 
-func (e *echoFramer) frame(l *link, h wire.Header, _ []byte, _ int64) error {
+func (e *echoFramer) Frame(l *drive.Link, h wire.Header, _ []byte, _ int64) error {
 	return (*Echo)(e).answer(l, h)
 }

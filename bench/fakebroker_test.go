@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/aio/sim"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -46,8 +47,8 @@ const (
 type fakeBroker struct {
 	t     *testing.T
 	drv   aio.Driver
-	loop  *loop
-	links []*link
+	loop  *drive.Loop
+	links []*drive.Link
 	addr  string
 	do    misdeed
 	stall time.Duration // before the fiftieth batch it does nothing for so long
@@ -71,7 +72,7 @@ type fakeTopic struct {
 }
 
 type fakeFetch struct {
-	l    *link
+	l    *drive.Link
 	corr uint32
 	req  wire.FetchRequest
 }
@@ -81,8 +82,8 @@ func startFake(t *testing.T, p simPlatform, do misdeed) *fakeBroker {
 	b := &fakeBroker{t: t, do: do, topics: map[string]*fakeTopic{}}
 	started := make(chan error, 1)
 	b.done.Go(func() {
-		err := onThread(p, NoCPU, aio.Options{ArenaBytes: 64 << 20}, func(drv aio.Driver) error {
-			b.drv, b.loop = drv, newLoop(drv, p, Block)
+		err := drive.OnThread(p, NoCPU, aio.Options{ArenaBytes: 64 << 20}, func(drv aio.Driver) error {
+			b.drv, b.loop = drv, drive.NewLoop(drv, p, Block)
 			sock, addr, err := drv.Listen("127.0.0.1:0", aio.ListenAlone)
 			b.addr = addr
 			b.accept = aio.Op{Kind: aio.KindAccept, Sock: sock, Owner: b}
@@ -90,9 +91,9 @@ func startFake(t *testing.T, p simPlatform, do misdeed) *fakeBroker {
 			started <- err
 			for !b.stop.Load() {
 				for _, l := range b.links {
-					l.flush()
+					l.Flush()
 				}
-				if err := b.loop.turn(far); err != nil {
+				if err := b.loop.Turn(drive.Far); err != nil {
 					return err
 				}
 			}
@@ -116,7 +117,7 @@ func (b *fakeBroker) Complete(op *aio.Op) {
 	if op.Err != nil {
 		return
 	}
-	l, err := newLink(b.drv, op.NewSock, b, 4<<20, 1<<20)
+	l, err := drive.NewLink(b.drv, op.NewSock, b, 4<<20, 1<<20)
 	if err != nil {
 		b.t.Errorf("fake broker: %v", err)
 		return
@@ -125,16 +126,16 @@ func (b *fakeBroker) Complete(op *aio.Op) {
 }
 
 // put appends a response to what a link sends.
-func (b *fakeBroker) put(l *link, build func(dst []byte) []byte) {
-	dst := l.room(2 << 20)
+func (b *fakeBroker) put(l *drive.Link, build func(dst []byte) []byte) {
+	dst := l.Room(2 << 20)
 	if dst == nil {
 		b.t.Error("fake broker: no room")
 		return
 	}
-	l.filled(build(dst))
+	l.Filled(build(dst))
 }
 
-func (b *fakeBroker) frame(l *link, h wire.Header, body []byte, _ int64) error {
+func (b *fakeBroker) Frame(l *drive.Link, h wire.Header, body []byte, _ int64) error {
 	switch h.Op {
 	case wire.OpHello:
 		b.put(l, func(dst []byte) []byte {
@@ -169,7 +170,7 @@ func (b *fakeBroker) frame(l *link, h wire.Header, body []byte, _ int64) error {
 	return nil
 }
 
-func (b *fakeBroker) create(l *link, h wire.Header, body []byte) error {
+func (b *fakeBroker) create(l *drive.Link, h wire.Header, body []byte) error {
 	req, err := wire.DecodeTopicCreateRequest(body)
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func (b *fakeBroker) create(l *link, h wire.Header, body []byte) error {
 	return nil
 }
 
-func (b *fakeBroker) metadata(l *link, h wire.Header, body []byte) error {
+func (b *fakeBroker) metadata(l *drive.Link, h wire.Header, body []byte) error {
 	req, err := wire.DecodeMetadataRequest(body)
 	if err != nil {
 		return err
@@ -211,7 +212,7 @@ func (b *fakeBroker) topic(id wire.TopicID) *fakeTopic {
 	return nil
 }
 
-func (b *fakeBroker) produce(l *link, h wire.Header, body []byte) error {
+func (b *fakeBroker) produce(l *drive.Link, h wire.Header, body []byte) error {
 	req, err := wire.DecodeProduceRequest(body)
 	if err != nil {
 		return err

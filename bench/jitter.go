@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/engine/aio"
 )
 
@@ -27,10 +28,10 @@ type Jitter struct {
 
 // MeasureJitter measures for a while on a thread pinned to cpu.
 func MeasureJitter(ctx context.Context, p Platform, cpu int, d time.Duration) (Jitter, error) {
-	defer withoutGC()()
+	defer drive.WithoutGC()()
 	var j Jitter
 	o := aio.Options{Entries: 16, ArenaBytes: 1 << 16, RecvBuffers: 2, RecvBufferBytes: aio.BlockSize, Files: 1, Helpers: 1}
-	err := onThread(p, cpu, o, func(drv aio.Driver) error {
+	err := drive.OnThread(p, cpu, o, func(drv aio.Driver) error {
 		clock, gaps := drv.Clock(), NewLatency()
 		usual := usualTurn(p, clock)
 		var stolen int64

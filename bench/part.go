@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/batch"
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -98,7 +99,7 @@ func (s *Shared) Drop() error { return s.r.removeTopic() }
 // ClockOf is the clock that a platform's drivers have.
 func ClockOf(p Platform) (clock aio.Clock, err error) {
 	o := aio.Options{Entries: 16, ArenaBytes: 1 << 16, RecvBuffers: 2, RecvBufferBytes: aio.BlockSize, Files: 1, Helpers: 1}
-	err = onThread(p, NoCPU, o, func(drv aio.Driver) error {
+	err = drive.OnThread(p, NoCPU, o, func(drv aio.Driver) error {
 		clock = drv.Clock()
 		return nil
 	})
@@ -144,7 +145,7 @@ func (s *Session) Begin(at int64) {
 func (s *Session) now() int64 {
 	for _, w := range s.workers {
 		if w.loop != nil {
-			return w.loop.clock.Now()
+			return w.loop.Clock.Now()
 		}
 	}
 	return 0
@@ -191,7 +192,7 @@ func (r *run) launch(ctx context.Context) *Session {
 	s := &Session{r: r, workers: make([]*worker, r.threads()+r.drains())}
 	s.results = make(chan error, len(s.workers))
 	stop := context.AfterFunc(ctx, r.fail)
-	s.end = append(s.end, func() { stop() }, withoutGC())
+	s.end = append(s.end, func() { stop() }, drive.WithoutGC())
 	r.ready.Add(len(s.workers))
 	r.producing.Add(int32(len(s.workers)))
 	for i := range s.workers {
@@ -204,7 +205,7 @@ func (r *run) launch(ctx context.Context) *Session {
 	for i, w := range s.workers {
 		go func() {
 			var up bool
-			err := onThread(r.platform, r.cpu(i), w.driverOptions(), func(drv aio.Driver) error {
+			err := drive.OnThread(r.platform, r.cpu(i), w.driverOptions(), func(drv aio.Driver) error {
 				up = true
 				return w.main(drv)
 			})

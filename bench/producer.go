@@ -6,6 +6,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/draw"
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/internal/invariant"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -39,7 +40,7 @@ type request struct {
 // messages when it is due, whatever is in flight, up to depth.
 type producer struct {
 	turns
-	link    *link
+	link    *drive.Link
 	conn    int // its number among all connections
 	lanes   []*lane
 	nextTo  int // lane of the next frame
@@ -55,7 +56,7 @@ type producer struct {
 	over     bool     // what is unanswered has been given up
 }
 
-func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error) {
+func newProducer(w *worker, l *drive.Link, conn int, lanes []*lane) (*producer, error) {
 	c := w.run.load
 	sizes, err := c.sizes(conn)
 	if err != nil {
@@ -70,7 +71,7 @@ func newProducer(w *worker, l *link, conn int, lanes []*lane) (*producer, error)
 	for i := range p.free {
 		p.free[i] = uint16(c.Depth - 1 - i)
 	}
-	l.to = p
+	l.To = p
 	return p, nil
 }
 
@@ -83,7 +84,7 @@ func (p *producer) offer(now int64) int64 {
 	if now < p.w.run.start {
 		return p.w.run.start
 	}
-	next := far
+	next := drive.Far
 	for built := 0; p.group < p.groups; {
 		intended := now
 		if p.due != nil {
@@ -112,7 +113,7 @@ func (p *producer) offer(now int64) int64 {
 // build makes one frame and returns its size in bytes, 0 if there is no room.
 func (p *producer) build(intended int64) int {
 	run := p.w.run
-	dst := p.link.room(run.frame)
+	dst := p.link.Room(run.frame)
 	if dst == nil || len(p.free) == 0 {
 		return 0
 	}
@@ -125,16 +126,16 @@ func (p *producer) build(intended int64) int {
 	start := len(dst)
 	req := wire.ProduceRequest{Topic: run.topic.ID, Partition: ln.partition, MinClass: run.load.Class}
 	corr := uint32(r.turn)<<16 | uint32(slot)
-	dst = p.link.talk.AppendProduce(dst, corr, &req, 0)
+	dst = p.link.Talk.AppendProduce(dst, corr, &req, 0)
 	body := len(dst)
 	late := int64(0)
 	if run.open && !r.held {
-		late = p.w.loop.clock.Now() - intended
+		late = p.w.loop.Clock.Now() - intended
 	}
 	out := p.fill(dst, ln, key, intended, lateness(late))
 	// Now that the batch's size is known, the header is written again.
-	p.link.talk.AppendProduce(out[:start], corr, &req, len(out)-body)
-	p.link.filled(out)
+	p.link.Talk.AppendProduce(out[:start], corr, &req, len(out)-body)
+	p.link.Filled(out)
 	p.unsent = append(p.unsent, slot)
 	return len(out) - start
 }
@@ -182,11 +183,11 @@ func (p *producer) flush() {
 	if len(p.unsent) == 0 {
 		return
 	}
-	now := p.w.loop.clock.Now()
+	now := p.w.loop.Clock.Now()
 	for i := len(p.unsent) - 1; i >= 0 && p.requests[p.unsent[i]].ready == 0; i-- {
 		p.requests[p.unsent[i]].ready = now
 	}
-	if !p.link.flush() {
+	if !p.link.Flush() {
 		return
 	}
 	for _, slot := range p.unsent {
@@ -196,7 +197,7 @@ func (p *producer) flush() {
 }
 
 // frame takes an answer.
-func (p *producer) frame(_ *link, h wire.Header, body []byte, now int64) error {
+func (p *producer) Frame(_ *drive.Link, h wire.Header, body []byte, now int64) error {
 	if p.over {
 		return nil
 	}
@@ -212,7 +213,7 @@ func (p *producer) frame(_ *link, h wire.Header, body []byte, now int64) error {
 		}
 		return fmt.Errorf("%w: %s: %s %s", ErrBroker, h.Op, e.Code, e.Message)
 	}
-	a, err := p.link.talk.Produced(body)
+	a, err := p.link.Talk.Produced(body)
 	if err != nil {
 		return err
 	}

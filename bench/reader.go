@@ -5,6 +5,7 @@ import (
 
 	"github.com/mqd-broker/mqd/batch"
 	"github.com/mqd-broker/mqd/bench/dialect"
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/bench/ledger"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -35,7 +36,7 @@ type partReader struct {
 // checks every message.
 type reader struct {
 	w        *worker
-	link     *link
+	link     *drive.Link
 	parts    []*partReader
 	byNumber []*partReader // by partition, nil for those of other workers
 	decoder  batch.Decoder
@@ -44,7 +45,7 @@ type reader struct {
 	lastSeen int64
 }
 
-func newReader(w *worker, l *link, parts []int) *reader {
+func newReader(w *worker, l *drive.Link, parts []int) *reader {
 	run := w.run
 	r := &reader{w: w, link: l, byNumber: make([]*partReader, run.load.Partitions)}
 	r.decoder.Limit = batch.MaxSize
@@ -53,8 +54,8 @@ func newReader(w *worker, l *link, parts []int) *reader {
 		r.parts = append(r.parts, pr)
 		r.byNumber[n] = pr
 	}
-	r.lastSeen = w.loop.clock.Now()
-	l.to = r
+	r.lastSeen = w.loop.Clock.Now()
+	l.To = r
 	return r
 }
 
@@ -71,7 +72,7 @@ func (r *reader) ask() {
 			}
 		}
 	}
-	r.link.flush()
+	r.link.Flush()
 }
 
 // done reports whether everything of a partition has been read. All producers
@@ -91,7 +92,7 @@ func (r *reader) doneAll() bool {
 }
 
 func (r *reader) fetch(pr *partReader, wait uint32) {
-	dst := r.link.room(fetchSize)
+	dst := r.link.Room(fetchSize)
 	if dst == nil {
 		return
 	}
@@ -99,13 +100,13 @@ func (r *reader) fetch(pr *partReader, wait uint32) {
 		Topic: r.w.run.topic.ID, Partition: pr.partition, Offset: pr.offset,
 		MaxWait: wait, MinBytes: 1, MaxBytes: fetchBytes, MaxRecords: fetchRecords,
 	}
-	r.link.filled(r.link.talk.AppendFetch(dst, uint32(pr.partition), &req))
+	r.link.Filled(r.link.Talk.AppendFetch(dst, uint32(pr.partition), &req))
 	pr.asked = true
 	r.asking++
 }
 
 // frame takes the answer to a fetch.
-func (r *reader) frame(_ *link, h wire.Header, body []byte, now int64) error {
+func (r *reader) Frame(_ *drive.Link, h wire.Header, body []byte, now int64) error {
 	if h.IsError() {
 		e, err := wire.DecodeErrorResponse(body)
 		if err != nil {
@@ -120,7 +121,7 @@ func (r *reader) frame(_ *link, h wire.Header, body []byte, now int64) error {
 	pr := r.byNumber[n]
 	pr.asked = false
 	r.asking--
-	a, err := r.link.talk.Fetched(body)
+	a, err := r.link.Talk.Fetched(body)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/bench/dialect"
+	"github.com/mqd-broker/mqd/bench/drive"
 )
 
 // startDelay is the time between the last connection and the first message.
@@ -95,7 +96,7 @@ func newRun(p Platform, target Target, load Load, part Part) (*run, error) {
 }
 
 func (r *run) createTopic() error {
-	return administer(r.platform, r.target, func(lp *loop, l *link) error {
+	return administer(r.platform, r.target, func(lp *drive.Loop, l *drive.Link) error {
 		var err error
 		r.topic, err = createTopic(lp, l, fmt.Sprintf("mqd-bench-%08x", r.id), r.load.Partitions, r.load.Class)
 		return err
@@ -105,7 +106,7 @@ func (r *run) createTopic() error {
 // removeTopic asks where the partitions have ended and deletes the topic, unless it
 // is to be kept.
 func (r *run) removeTopic() error {
-	return administer(r.platform, r.target, func(lp *loop, l *link) error {
+	return administer(r.platform, r.target, func(lp *drive.Loop, l *drive.Link) error {
 		r.ends = make([]int64, r.load.Partitions)
 		for i := range r.ends {
 			var err error

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mqd-broker/mqd/bench/dialect"
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/net/wire"
 )
@@ -14,25 +15,25 @@ const adminBuf = 64 << 10
 // dial opens a connection and, for a broker, says hello; shard is the one wanted.
 // bufBytes and partBytes are as in newLink. The response of hello is zero for an
 // echo server, which knows none. With a dialect the connection goes to the Kafka door.
-func dial(lp *loop, target Target, talk dialect.Dialect, shard int32, bufBytes, partBytes int) (*link, wire.HelloResponse, error) {
+func dial(lp *drive.Loop, target Target, talk dialect.Dialect, shard int32, bufBytes, partBytes int) (*drive.Link, wire.HelloResponse, error) {
 	var hello wire.HelloResponse
 	addr := target.Addr
 	if talk != nil {
 		addr = target.Kafka
 	}
-	sock, err := lp.drv.Dial(addr)
+	sock, err := lp.Driver.Dial(addr)
 	if err != nil {
 		return nil, hello, fmt.Errorf("%w: %w", ErrConnection, err)
 	}
-	l, err := newLink(lp.drv, sock, nil, bufBytes, partBytes)
+	l, err := drive.NewLink(lp.Driver, sock, nil, bufBytes, partBytes)
 	if err != nil || target.Echo {
 		return l, hello, err
 	}
 	if talk != nil { // it knows no hello
-		l.talk = talk
+		l.Talk = talk
 		return l, hello, nil
 	}
-	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+	_, body, err := l.Call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendHelloRequest(dst, corr, wire.HelloRequest{
 			MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, WantedShard: shard, ClientID: "mqd bench",
 		})
@@ -43,7 +44,7 @@ func dial(lp *loop, target Target, talk dialect.Dialect, shard int32, bufBytes, 
 	if hello, err = wire.DecodeHelloResponse(body); err != nil {
 		return nil, hello, fmt.Errorf("hello to %s: %w", target.Addr, err)
 	}
-	l.limit = max(l.limit, hello.MaxFrame)
+	l.Limit = max(l.Limit, hello.MaxFrame)
 	return l, hello, nil
 }
 
@@ -56,9 +57,9 @@ type Topic struct {
 }
 
 // createTopic makes a topic and looks up where its partitions are.
-func createTopic(lp *loop, l *link, name string, partitions int, class wire.Class) (Topic, error) {
+func createTopic(lp *drive.Loop, l *drive.Link, name string, partitions int, class wire.Class) (Topic, error) {
 	t := Topic{Name: name}
-	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+	_, body, err := l.Call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicCreateRequest(dst, corr, wire.TopicCreateRequest{
 			Name: name, Partitions: uint32(partitions),
 			Configs: []wire.Config{{Key: "durability", Value: class.String()}},
@@ -75,7 +76,7 @@ func createTopic(lp *loop, l *link, name string, partitions int, class wire.Clas
 		return t, fmt.Errorf("%w: create topic %s: %s %s", ErrBroker, name, made.Code, made.Message)
 	}
 	t.ID = made.ID
-	_, body, err = l.call(lp, func(dst []byte, corr uint32) []byte {
+	_, body, err = l.Call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendMetadataRequest(dst, corr, wire.MetadataRequest{Topics: []string{name}})
 	})
 	if err != nil {
@@ -96,8 +97,8 @@ func createTopic(lp *loop, l *link, name string, partitions int, class wire.Clas
 }
 
 // endOf asks for the durable offset of a partition.
-func endOf(lp *loop, l *link, t Topic, partition int) (int64, error) {
-	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+func endOf(lp *drive.Loop, l *drive.Link, t Topic, partition int) (int64, error) {
+	_, body, err := l.Call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendListOffsetsRequest(dst, corr, wire.ListOffsetsRequest{Topic: t.ID, Partition: int32(partition), Time: wire.TimeEnd})
 	})
 	if err != nil {
@@ -110,8 +111,8 @@ func endOf(lp *loop, l *link, t Topic, partition int) (int64, error) {
 	return r.Offset, err
 }
 
-func deleteTopic(lp *loop, l *link, name string) error {
-	_, body, err := l.call(lp, func(dst []byte, corr uint32) []byte {
+func deleteTopic(lp *drive.Loop, l *drive.Link, name string) error {
+	_, body, err := l.Call(lp, func(dst []byte, corr uint32) []byte {
 		return wire.AppendTopicDeleteRequest(dst, corr, wire.TopicDeleteRequest{Name: name})
 	})
 	if err != nil {
@@ -125,10 +126,10 @@ func deleteTopic(lp *loop, l *link, name string) error {
 }
 
 // administer runs f with a connection of its own, on a thread of its own.
-func administer(p Platform, target Target, f func(lp *loop, l *link) error) error {
+func administer(p Platform, target Target, f func(lp *drive.Loop, l *drive.Link) error) error {
 	o := aio.Options{Entries: 64, ArenaBytes: 4 * adminBuf, RecvBuffers: 8, RecvBufferBytes: 16 << 10, Files: 1, Helpers: 1}
-	return onThread(p, NoCPU, o, func(drv aio.Driver) error {
-		lp := newLoop(drv, p, Block)
+	return drive.OnThread(p, NoCPU, o, func(drv aio.Driver) error {
+		lp := drive.NewLoop(drv, p, Block)
 		l, _, err := dial(lp, target, nil, wire.AnyShard, adminBuf, adminBuf)
 		if err != nil {
 			return err
@@ -136,6 +137,6 @@ func administer(p Platform, target Target, f func(lp *loop, l *link) error) erro
 		if err := f(lp, l); err != nil {
 			return err
 		}
-		return l.close(lp)
+		return l.Close(lp)
 	})
 }

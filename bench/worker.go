@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mqd-broker/mqd/bench/drive"
 	"github.com/mqd-broker/mqd/bench/figure"
 	"github.com/mqd-broker/mqd/bench/machine"
 	"github.com/mqd-broker/mqd/engine/aio"
@@ -35,7 +36,7 @@ type worker struct {
 	number    int
 	drain     bool         // it only reads, for the second time, and pauses
 	pane      *figure.Pane // nil if nobody looks
-	loop      *loop
+	loop      *drive.Loop
 	producers []*producer
 	reader    *reader
 
@@ -105,7 +106,7 @@ func (w *worker) driverOptions() aio.Options {
 
 // main is the worker's thread.
 func (w *worker) main(drv aio.Driver) error {
-	w.loop = newLoop(drv, w.run.platform, w.run.load.Client)
+	w.loop = drive.NewLoop(drv, w.run.platform, w.run.load.Client)
 	err := w.connect()
 	if err != nil {
 		w.run.fail() // before launch returns: it is where Join looks whether all are connected
@@ -155,9 +156,9 @@ func (w *worker) measure() error {
 		w.reader.stop = w.run.load.Reading == After
 	}
 	before, _ := machine.ThreadSchedule("/") // share looks whether it is known
-	began := w.loop.clock.Now()
+	began := w.loop.Clock.Now()
 	err := w.produce()
-	w.cpu = share(before, began, w.loop.clock.Now())
+	w.cpu = share(before, began, w.loop.Clock.Now())
 	w.run.finished()
 	if w.reader == nil || err != nil {
 		return err
@@ -167,8 +168,8 @@ func (w *worker) measure() error {
 
 // produce sends until the time is over and waits until everything is answered.
 func (w *worker) produce() error {
-	for ended := far; ; {
-		now := w.loop.clock.Now()
+	for ended := drive.Far; ; {
+		now := w.loop.Clock.Now()
 		if !w.sentAll(now) && now < w.run.until+int64(answerWait) {
 			if err := w.turn(now, max(now, w.run.until)); err != nil {
 				return err
@@ -222,23 +223,23 @@ func (w *worker) turn(now, limit int64) error {
 	w.pane.Show()
 	for _, p := range w.producers {
 		limit = min(limit, p.offer(now))
-		if p.link.err != nil {
-			return p.link.err
+		if p.link.Err != nil {
+			return p.link.Err
 		}
 	}
 	if w.reader != nil {
 		w.reader.ask()
-		if w.reader.link.err != nil {
-			return w.reader.link.err
+		if w.reader.link.Err != nil {
+			return w.reader.link.Err
 		}
 	}
-	return w.loop.turn(limit)
+	return w.loop.Turn(limit)
 }
 
 // readRest reads until everything acknowledged is seen, or nothing more comes.
 func (w *worker) readRest() error {
 	for over := false; ; {
-		now := w.loop.clock.Now()
+		now := w.loop.Clock.Now()
 		if !over && w.run.allProduced() {
 			over, w.reader.lastSeen = true, now
 		}
@@ -261,10 +262,10 @@ func (w *worker) paused(now int64) bool {
 func (w *worker) close() error {
 	var errs []error
 	for _, p := range w.producers {
-		errs = append(errs, p.link.close(w.loop))
+		errs = append(errs, p.link.Close(w.loop))
 	}
 	if w.reader != nil {
-		errs = append(errs, w.reader.link.close(w.loop))
+		errs = append(errs, w.reader.link.Close(w.loop))
 	}
 	return errors.Join(errs...)
 }

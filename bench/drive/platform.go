@@ -1,4 +1,4 @@
-package bench
+package drive
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ type Platform interface {
 // NoCPU in place of a CPU's number means: not pinned.
 const NoCPU = machine.NoCPU
 
-// onThread runs f on a thread of its own, pinned to cpu, with a driver of its
+// OnThread runs f on a thread of its own, pinned to cpu, with a driver of its
 // own, and waits for it.
-func onThread(p Platform, cpu int, o aio.Options, f func(drv aio.Driver) error) error {
+func OnThread(p Platform, cpu int, o aio.Options, f func(drv aio.Driver) error) error {
 	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: a pinned thread ends with its goroutine.
@@ -56,9 +56,9 @@ func withDriver(p Platform, cpu int, o aio.Options, f func(drv aio.Driver) error
 // heapLimit bounds the heap while the collector is off.
 const heapLimit = 2 << 30
 
-// withoutGC collects garbage, turns the collector off, and returns what turns it
+// WithoutGC collects garbage, turns the collector off, and returns what turns it
 // on again. Over 2 GiB of memory it runs all the same.
-func withoutGC() (restore func()) {
+func WithoutGC() (restore func()) {
 	runtime.GC()
 	percent := debug.SetGCPercent(-1)
 	limit := debug.SetMemoryLimit(heapLimit)

@@ -1,4 +1,4 @@
-package bench
+package drive
 
 import (
 	"fmt"
@@ -25,8 +25,8 @@ const (
 	adaptiveSpin = 75 * time.Microsecond
 	// maxSleep bounds a sleep, so that a loop sees that it is to end.
 	maxSleep = 100 * time.Millisecond
-	// far is a time that a loop does not wait for.
-	far = int64(1) << 62
+	// Far is a time that a loop does not wait for.
+	Far = int64(1) << 62
 )
 
 var idleNames = [...]string{"poll", "block", "adaptive"}
@@ -58,37 +58,38 @@ func (i *Idle) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// loop turns one driver on the thread that owns it.
-type loop struct {
-	drv      aio.Driver
-	clock    aio.Clock
+// Loop turns one driver on the thread that owns it.
+type Loop struct {
+	Driver   aio.Driver
+	Clock    aio.Clock
 	platform Platform
 	idle     Idle
 	lastWork int64
 }
 
-func newLoop(drv aio.Driver, p Platform, idle Idle) *loop {
-	return &loop{drv: drv, clock: drv.Clock(), platform: p, idle: idle}
+// NewLoop makes the loop of a driver.
+func NewLoop(drv aio.Driver, p Platform, idle Idle) *Loop {
+	return &Loop{Driver: drv, Clock: drv.Clock(), platform: p, idle: idle}
 }
 
-// turn submits what is queued, delivers what has completed and, if that was
+// Turn submits what is queued, delivers what has completed and, if that was
 // nothing, idles as the mode has it: never beyond the time until.
-func (l *loop) turn(until int64) error {
+func (l *Loop) Turn(until int64) error {
 	if l.idle == Block {
 		_, err := l.sleep(until)
 		return err
 	}
-	n, err := l.drv.Poll(0)
+	n, err := l.Driver.Poll(0)
 	if n > 0 || err != nil {
 		if l.idle == Adaptive {
-			l.lastWork = l.clock.Now()
+			l.lastWork = l.Clock.Now()
 		}
 		return err
 	}
-	if l.idle == Adaptive && l.clock.Now()-l.lastWork > int64(adaptiveSpin) {
+	if l.idle == Adaptive && l.Clock.Now()-l.lastWork > int64(adaptiveSpin) {
 		n, err := l.sleep(until)
 		if n > 0 {
-			l.lastWork = l.clock.Now()
+			l.lastWork = l.Clock.Now()
 		}
 		return err
 	}
@@ -96,7 +97,7 @@ func (l *loop) turn(until int64) error {
 	return nil
 }
 
-func (l *loop) sleep(until int64) (int, error) {
-	wait := min(maxSleep, time.Duration(until-l.clock.Now()))
-	return l.drv.Poll(max(0, wait))
+func (l *Loop) sleep(until int64) (int, error) {
+	wait := min(maxSleep, time.Duration(until-l.Clock.Now()))
+	return l.Driver.Poll(max(0, wait))
 }

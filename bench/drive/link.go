@@ -1,4 +1,4 @@
-package bench
+package drive
 
 import (
 	"errors"
@@ -16,23 +16,23 @@ import (
 // closeWait bounds how long a connection takes to close.
 const closeWait = 10 * time.Second
 
-// framer gets the frames of a link.
-type framer interface {
-	// frame is called for each frame; body is valid during the call only. now is
+// Framer gets the frames of a link.
+type Framer interface {
+	// Frame is called for each frame; body is valid during the call only. now is
 	// the time at which the frame's last bytes were received.
-	frame(l *link, h wire.Header, body []byte, now int64) error
+	Frame(l *Link, h wire.Header, body []byte, now int64) error
 }
 
-// link is one connection on a driver, in either direction. Frames are built in
+// Link is one connection on a driver, in either direction. Frames are built in
 // one of two buffers while the other is being sent: what has gathered goes with
 // one send as soon as the previous one is done.
-type link struct {
+type Link struct {
 	drv   aio.Driver
 	clock aio.Clock
 	sock  aio.Sock
-	to    framer
-	talk  dialect.Dialect
-	limit uint32 // largest frame taken, in bytes
+	To    Framer
+	Talk  dialect.Dialect
+	Limit uint32 // largest frame taken, in bytes
 
 	send, recv aio.Op
 	vec        [1][]byte
@@ -41,13 +41,13 @@ type link struct {
 	used       int    // bytes in it
 	part       []byte // the beginning of a frame
 	closing    bool
-	err        error
+	Err        error
 }
 
-// newLink makes a link of an open socket. bufBytes is the size of each of its
+// NewLink makes a link of an open socket. bufBytes is the size of each of its
 // send buffers, partBytes the largest frame expected.
-func newLink(drv aio.Driver, sock aio.Sock, to framer, bufBytes, partBytes int) (*link, error) {
-	l := &link{drv: drv, clock: drv.Clock(), sock: sock, to: to, talk: dialect.Native{}, limit: uint32(max(partBytes, wire.MaxFrameBeforeHello))}
+func NewLink(drv aio.Driver, sock aio.Sock, to Framer, bufBytes, partBytes int) (*Link, error) {
+	l := &Link{drv: drv, clock: drv.Clock(), sock: sock, To: to, Talk: dialect.Native{}, Limit: uint32(max(partBytes, wire.MaxFrameBeforeHello))}
 	for i := range l.bufs {
 		b, err := drv.Alloc(bufBytes)
 		if err != nil {
@@ -62,9 +62,9 @@ func newLink(drv aio.Driver, sock aio.Sock, to framer, bufBytes, partBytes int) 
 	return l, nil
 }
 
-// room returns the bytes gathered so far with room for n more behind them, or nil
-// if there is none now. The caller appends and calls filled.
-func (l *link) room(n int) []byte {
+// Room returns the bytes gathered so far with room for n more behind them, or nil
+// if there is none now. The caller appends and calls Filled.
+func (l *Link) Room(n int) []byte {
 	b := l.bufs[l.fill]
 	if len(b)-l.used < n {
 		return nil
@@ -72,18 +72,18 @@ func (l *link) room(n int) []byte {
 	return b[:l.used:len(b)]
 }
 
-// filled takes what the caller has made of room's result.
-func (l *link) filled(b []byte) {
+// Filled takes what the caller has made of Room's result.
+func (l *Link) Filled(b []byte) {
 	if len(b) > len(l.bufs[l.fill]) || &b[0] != &l.bufs[l.fill][0] {
-		invariant.Violated("bench: a frame outgrew the send buffer")
+		invariant.Violated("drive: a frame outgrew the send buffer")
 	}
 	l.used = len(b)
 }
 
-// flush sends what has gathered, unless a send is in flight, and reports whether
+// Flush sends what has gathered, unless a send is in flight, and reports whether
 // it did.
-func (l *link) flush() bool {
-	if l.used == 0 || l.send.InFlight() || l.err != nil {
+func (l *Link) Flush() bool {
+	if l.used == 0 || l.send.InFlight() || l.Err != nil {
 		return false
 	}
 	l.vec[0] = l.bufs[l.fill][:l.used]
@@ -94,7 +94,7 @@ func (l *link) flush() bool {
 }
 
 // Complete implements aio.Completer.
-func (l *link) Complete(op *aio.Op) {
+func (l *Link) Complete(op *aio.Op) {
 	switch {
 	case op.Kind == aio.KindSend:
 		l.fail("send", op.Err)
@@ -109,21 +109,21 @@ func (l *link) Complete(op *aio.Op) {
 			l.drv.ReleaseBuf(op.BufID)
 			l.fail("receive", err)
 		}
-		if !op.More && !l.closing && l.err == nil {
+		if !op.More && !l.closing && l.Err == nil {
 			l.drv.Submit(op)
 		}
 	}
 }
 
 // fail keeps the first error.
-func (l *link) fail(what string, err error) {
-	if err != nil && l.err == nil && !l.closing {
-		l.err = fmt.Errorf("%w: %s: %w", ErrConnection, what, err)
+func (l *Link) fail(what string, err error) {
+	if err != nil && l.Err == nil && !l.closing {
+		l.Err = fmt.Errorf("%w: %s: %w", ErrConnection, what, err)
 	}
 }
 
 // receive takes bytes apart into frames.
-func (l *link) receive(data []byte, now int64) error {
+func (l *Link) receive(data []byte, now int64) error {
 	for len(data) > 0 {
 		var err error
 		if len(l.part) == 0 {
@@ -139,17 +139,17 @@ func (l *link) receive(data []byte, now int64) error {
 }
 
 // whole delivers the frames that lie completely in data and returns the rest.
-func (l *link) whole(data []byte, now int64) ([]byte, error) {
-	head := l.talk.HeadSize()
+func (l *Link) whole(data []byte, now int64) ([]byte, error) {
+	head := l.Talk.HeadSize()
 	for len(data) >= head {
-		h, err := l.talk.Head(data, l.limit)
+		h, err := l.Talk.Head(data, l.Limit)
 		if err != nil {
 			return nil, err
 		}
 		if len(data) < h.FrameSize() {
 			break
 		}
-		if err := l.to.frame(l, h, data[head:h.FrameSize()], now); err != nil {
+		if err := l.To.Frame(l, h, data[head:h.FrameSize()], now); err != nil {
 			return nil, err
 		}
 		data = data[h.FrameSize():]
@@ -159,11 +159,11 @@ func (l *link) whole(data []byte, now int64) ([]byte, error) {
 
 // piece adds to the frame that is incomplete, delivers it when it is whole, and
 // returns the rest of data.
-func (l *link) piece(data []byte, now int64) ([]byte, error) {
-	head := l.talk.HeadSize()
+func (l *Link) piece(data []byte, now int64) ([]byte, error) {
+	head := l.Talk.HeadSize()
 	want := head
 	if len(l.part) >= want {
-		h, err := l.talk.Head(l.part, l.limit)
+		h, err := l.Talk.Head(l.part, l.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -174,29 +174,29 @@ func (l *link) piece(data []byte, now int64) ([]byte, error) {
 	if len(l.part) < head {
 		return data[k:], nil
 	}
-	h, err := l.talk.Head(l.part, l.limit)
+	h, err := l.Talk.Head(l.part, l.Limit)
 	if err != nil {
 		return nil, err
 	}
 	if len(l.part) == h.FrameSize() {
-		err = l.to.frame(l, h, l.part[head:], now)
+		err = l.To.Frame(l, h, l.part[head:], now)
 		l.part = l.part[:0]
 	}
 	return data[k:], err
 }
 
-// close ends the connection and waits until nothing of it is in flight.
-func (l *link) close(lp *loop) error {
+// Close ends the connection and waits until nothing of it is in flight.
+func (l *Link) Close(lp *Loop) error {
 	l.closing = true
-	if err := aio.Do(l.drv, &aio.Op{Kind: aio.KindShutdown, Sock: l.sock}); err != nil && l.err == nil {
+	if err := aio.Do(l.drv, &aio.Op{Kind: aio.KindShutdown, Sock: l.sock}); err != nil && l.Err == nil {
 		l.drv.Cancel(&l.recv)
 	}
 	l.drv.Cancel(&l.recv)
-	for end := lp.clock.Now() + int64(closeWait); l.recv.InFlight() || l.send.InFlight(); {
-		if lp.clock.Now() > end {
+	for end := lp.Clock.Now() + int64(closeWait); l.recv.InFlight() || l.send.InFlight(); {
+		if lp.Clock.Now() > end {
 			return fmt.Errorf("%w: close: operations still in flight after %v", ErrConnection, closeWait)
 		}
-		if err := lp.turn(end); err != nil {
+		if err := lp.Turn(end); err != nil {
 			return err
 		}
 	}
@@ -211,7 +211,7 @@ type answer struct {
 	body []byte
 }
 
-func (a *answer) frame(_ *link, h wire.Header, body []byte, _ int64) error {
+func (a *answer) Frame(_ *Link, h wire.Header, body []byte, _ int64) error {
 	if h.Correlation == a.corr && h.IsResponse() {
 		a.got, a.head, a.body = true, h, slices.Clone(body)
 	}
@@ -221,24 +221,24 @@ func (a *answer) frame(_ *link, h wire.Header, body []byte, _ int64) error {
 // callWait bounds a call.
 const callWait = 30 * time.Second
 
-// call sends the request that build appends and waits for its response. No other
+// Call sends the request that build appends and waits for its response. No other
 // request may be in flight.
-func (l *link) call(lp *loop, build func(dst []byte, corr uint32) []byte) (wire.Header, []byte, error) {
-	a := &answer{corr: uint32(lp.clock.Now())}
-	before := l.to
-	l.to = a
-	defer func() { l.to = before }()
-	l.filled(build(l.room(len(l.bufs[l.fill])-l.used), a.corr))
-	end := lp.clock.Now() + int64(callWait)
+func (l *Link) Call(lp *Loop, build func(dst []byte, corr uint32) []byte) (wire.Header, []byte, error) {
+	a := &answer{corr: uint32(lp.Clock.Now())}
+	before := l.To
+	l.To = a
+	defer func() { l.To = before }()
+	l.Filled(build(l.Room(len(l.bufs[l.fill])-l.used), a.corr))
+	end := lp.Clock.Now() + int64(callWait)
 	for !a.got {
-		l.flush()
-		if err := lp.turn(end); err != nil {
+		l.Flush()
+		if err := lp.Turn(end); err != nil {
 			return a.head, nil, err
 		}
-		if l.err != nil {
-			return a.head, nil, l.err
+		if l.Err != nil {
+			return a.head, nil, l.Err
 		}
-		if lp.clock.Now() > end {
+		if lp.Clock.Now() > end {
 			return a.head, nil, fmt.Errorf("%w: no answer within %v", ErrBroker, callWait)
 		}
 	}
