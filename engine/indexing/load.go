@@ -57,7 +57,7 @@ func (l *load) begin() {
 		l.build = segment.RebuildJob{Log: log, Form: segment.FormSealed}
 		l.op.Job = &l.build
 	case l.seg.Sealed():
-		l.load = segment.LoadJob{Log: log, Form: segment.FormSealed}
+		l.load = segment.LoadJob{Log: log}
 		l.op.Job = &l.load
 	default:
 		log.EndOffset = 0

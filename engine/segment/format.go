@@ -8,7 +8,7 @@ import (
 // The layout of an index file; docs/format/index.md is its twin. All integers
 // are big-endian, all checksums CRC-32C.
 //
-//	open:    header block | entries | zeros or nothing
+//	open:    header block | entries
 //	sealed:  header block | entries | regions | ranges | footer
 const (
 	headerMagic   = 0x4d514449 // "MQDI"

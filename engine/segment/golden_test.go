@@ -90,11 +90,13 @@ func TestGoldenIndexesDecode(t *testing.T) {
 	for name, data := range goldenFiles(t) {
 		switch name {
 		case "index-1-open.index":
-			ix, err := DecodeOpen(data, testID, want.Resume(), nil)
-			if err != nil {
-				t.Fatal(err)
+			ix := salvage(data, testID)
+			if ix.Len() != want.Len() || ix.NewestAppend() != want.At(want.Len()-1).AppendTime {
+				t.Errorf("open: %+v, want %+v", ix, want)
 			}
-			equal(t, name, ix, want)
+			for i := range want.Len() {
+				equal(t, name, ix.At(i), want.At(i))
+			}
 		case "index-1-sealed.index":
 			ix, err := Decode(data, testID, nil)
 			if err != nil {

@@ -280,18 +280,3 @@ func (ix *Index) Release() {
 	}
 	ix.blocks, ix.count, ix.sealed = nil, 0, nil
 }
-
-// Resume is what a checkpoint knows of a log that may grow: with the entries of
-// its index file it restores the index without a look at the log.
-type Resume struct {
-	Entries      int   // entries of the index file that count
-	End          int64 // bytes of log
-	NextOffset   int64
-	MaxTimestamp int64 // milliseconds since 1970, or NoTime
-	NewestAppend int64 // nanoseconds since 1970
-}
-
-// Resume returns what restores ix from its file.
-func (ix *Index) Resume() Resume {
-	return Resume{Entries: ix.count, End: ix.end, NextOffset: ix.next, MaxTimestamp: ix.max, NewestAppend: ix.newest}
-}

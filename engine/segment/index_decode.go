@@ -38,76 +38,6 @@ func Decode(data []byte, id ID, pool *EntryPool) (*Index, error) {
 	return ix, nil
 }
 
-// DecodeOpen reads the index file of a log that may grow, as far as a checkpoint
-// says that it counts. What follows in the file may be of an earlier life.
-//
-// The file may be sealed, when a crash came between the sealing and the next
-// checkpoint. Then the batches that the checkpoint does not know are left out;
-// the file must be written again as an open one before it is appended to.
-func DecodeOpen(data []byte, id ID, r Resume, pool *EntryPool) (*Index, error) {
-	h, err := decodeHeader(data, id)
-	if err != nil {
-		return nil, err
-	}
-	if h.form == FormSealed {
-		return reopen(data, id, r, pool)
-	}
-	if n := (len(data) - headerBytes) / entryBytes; n < r.Entries {
-		return nil, bad(ErrIndexTruncated, "entries", int64(len(data)), int64(r.Entries), int64(n))
-	}
-	ix := NewIndex(id, h.interval, pool)
-	if err := ix.resume(data[headerBytes:headerBytes+r.Entries*entryBytes], r); err != nil {
-		ix.Release()
-		return nil, err
-	}
-	return ix, nil
-}
-
-// reopen takes from a sealed file what r says of the log.
-func reopen(data []byte, id ID, r Resume, pool *EntryPool) (*Index, error) {
-	whole, err := Decode(data, id, pool)
-	if err != nil {
-		return nil, err
-	}
-	defer whole.Release()
-	if whole.end < r.End || len(whole.ranges) > 0 {
-		return nil, bad(ErrIndexStale, "log bytes", fLogBytes, r.End, whole.end)
-	}
-	ix := NewIndex(id, int(whole.interval), pool)
-	for i := 0; i < whole.count && int64(whole.at(i).pos) < r.End; i++ {
-		ix.push(*whole.at(i))
-	}
-	r.Entries = ix.count
-	if err := ix.adopt(r); err != nil {
-		ix.Release()
-		return nil, err
-	}
-	return ix, nil
-}
-
-// resume fills an empty index from entries and what the checkpoint says.
-func (ix *Index) resume(b []byte, r Resume) error {
-	if err := ix.entries(b); err != nil {
-		return err
-	}
-	return ix.adopt(r)
-}
-
-// adopt gives an index that has its entries what the checkpoint says of the log.
-func (ix *Index) adopt(r Resume) error {
-	if r.Entries > 0 {
-		last := ix.At(r.Entries - 1)
-		if last.Pos >= r.End || last.Offset >= r.NextOffset || last.MaxBefore > r.MaxTimestamp {
-			return bad(ErrIndexStale, "last entry", EntryAt(r.Entries-1), r.End, last.Pos)
-		}
-		ix.first = ix.At(0).Offset
-	} else {
-		ix.first = r.NextOffset
-	}
-	ix.end, ix.next, ix.max, ix.newest = r.End, r.NextOffset, r.MaxTimestamp, r.NewestAppend
-	return nil
-}
-
 type header struct {
 	form     Form
 	interval int
@@ -230,9 +160,15 @@ func (f *footer) body(ix *Index, b []byte) error {
 			return bad(ErrIndexDamaged, part.field, f.at+part.at, int64(sum), int64(part.crc))
 		}
 	}
-	resume := Resume{Entries: int(f.entries), End: size, NextOffset: f.next, MaxTimestamp: f.max, NewestAppend: f.newest}
-	if err := ix.resume(entries, resume); err != nil {
+	if err := ix.entries(entries); err != nil {
 		return err
+	}
+	ix.first, ix.end, ix.next, ix.max, ix.newest = f.next, size, f.next, f.max, f.newest
+	if n := ix.count; n > 0 {
+		ix.first = ix.At(0).Offset
+		if last := ix.At(n - 1); last.Pos >= size || last.Offset >= f.next || last.MaxBefore > f.max {
+			return bad(ErrIndexStale, "last entry", EntryAt(n-1), size, last.Pos)
+		}
 	}
 	if f.first != ix.first {
 		return bad(ErrIndexDamaged, "first offset", f.at+fFirstOffset, ix.first, f.first)

@@ -89,7 +89,7 @@ func checkTotals(t *rapid.T, ix *Index, list []Batch, id ID) {
 	}
 	if ix.FirstOffset() != first || ix.NextOffset() != next || ix.End() != end || ix.NewestAppend() != newest ||
 		ix.MaxTimestamp() != naiveMaxBefore(list, math.MaxInt64) {
-		t.Fatalf("totals %+v, first %d, next %d, end %d", ix.Resume(), first, next, end)
+		t.Fatalf("totals %+v, first %d, next %d, end %d", ix, first, next, end)
 	}
 }
 

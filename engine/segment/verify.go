@@ -124,18 +124,11 @@ func (j *VerifyJob) finish(l *logReader) error {
 
 // load reads the sealed index, if it is of use.
 func (j *VerifyJob) load(fs aio.FS, log io.ReaderAt, logBytes int64) *Index {
-	load := LoadJob{Log: j.Log, Form: FormSealed}
-	data, err := readIndex(fs, &j.Log, logBytes)
-	if err == nil {
-		var ix *Index
-		if ix, err = load.decode(data, log, logBytes); err == nil {
-			return ix
-		}
-	}
+	ix, err := j.Log.load(fs, log, logBytes)
 	if !errors.Is(err, ErrIndexOpen) {
 		j.IndexFault = err
 	}
-	return nil
+	return ix
 }
 
 // batch takes note of a batch that holds by itself.
