@@ -57,7 +57,7 @@ func (r *run) begin(p *part) error {
 		return err
 	}
 	rec := p.rec
-	rec.SegmentBase, rec.End, rec.IndexEntries = rec.NextOffset, 0, 0
+	rec.SegmentBase, rec.End = rec.NextOffset, 0
 	if err := r.setAside(p.dir, segment.LogName(rec.SegmentBase)); err != nil {
 		return err
 	}

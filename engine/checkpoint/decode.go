@@ -143,7 +143,6 @@ func (d *decoder) partition(p *Partition) error {
 		Term:         be.Uint32(b[pTerm:]),
 		SegmentBase:  i64(pSegmentBase),
 		End:          i64(pEnd),
-		IndexEntries: be.Uint32(b[pIndexEntries:]),
 		NextOffset:   i64(pNextOffset),
 		LogStart:     i64(pLogStart),
 		Reserved:     i64(pReserved),

@@ -123,7 +123,7 @@ func TestRulesHoldWhereChecksumsDo(t *testing.T) {
 		"records past the end":  func(b []byte) { be.PutUint32(b[one+producerBytes+bCount:], 2) },
 		"negative coarse":       func(b []byte) { b[second+pCoarse] = 0x80 },
 	} {
-		data := goldenFiles()["checkpoint-2.bin"]
+		data := goldenFiles()["checkpoint-2b.bin"]
 		change(data)
 		resum(data)
 		if _, err := Decode(data); !known(err) {
@@ -169,7 +169,7 @@ func TestNewerVersionsAreRefusedByName(t *testing.T) {
 			}
 		}
 	}
-	data := goldenFiles()["checkpoint-2.bin"]
+	data := goldenFiles()["checkpoint-2b.bin"]
 	data[hOptional] = 0xff
 	resum(data)
 	if _, err := Decode(data); err != nil {
@@ -239,8 +239,12 @@ func TestTheSecondCheckpointAllocatesNothing(t *testing.T) {
 }
 
 func FuzzDecodeCheckpoint(f *testing.F) {
-	f.Add(goldenFiles()["checkpoint-2.bin"])
-	if old, err := os.ReadFile("testdata/golden/checkpoint-1.bin"); err == nil {
+	f.Add(goldenFiles()["checkpoint-2b.bin"])
+	for _, name := range []string{"checkpoint-1.bin", "checkpoint-2.bin", "checkpoint-2-salvaged.bin"} {
+		old, err := os.ReadFile("testdata/golden/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
 		f.Add(old)
 	}
 	f.Add(encode(new(Writer), &Snapshot{}))
@@ -252,7 +256,7 @@ func FuzzDecodeCheckpoint(f *testing.F) {
 				// What an earlier version wrote is written as this one does, features that
 				// may be passed over or are not used are not written.
 				same := bytes.Equal(again[:hOptional+4], data[:hOptional+4])
-				if same && !bytes.Equal(again, data) {
+				if same && !bytes.Equal(again, withoutUnused(data, s)) {
 					t.Fatalf("what decodes does not encode to the same bytes")
 				}
 				if back, err := Decode(again); err != nil || !bytes.Equal(encode(new(Writer), back), again) {
@@ -269,6 +273,22 @@ func FuzzDecodeCheckpoint(f *testing.F) {
 			resum(data) // once more, past the checksums
 		}
 	})
+}
+
+// withoutUnused returns the file of s with zeros where nobody looks.
+func withoutUnused(data []byte, s *Snapshot) []byte {
+	data = bytes.Clone(data)
+	at := headerBytes + len(s.Slots)*slotBytes
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
+		clear(data[at+pUnused : at+pSegmentBase])
+		at += partitionBytes + len(p.Epochs.list)*epochBytes
+		for k := range p.Producers {
+			at += producerBytes + p.Producers[k].N*producerBatchBytes
+		}
+	}
+	resum(data)
+	return data
 }
 
 // useEpochs calls everything that reads an epoch table.

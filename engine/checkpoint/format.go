@@ -70,7 +70,7 @@ const (
 	pClass        = 22  // u8
 	pZero         = 23  // u8
 	pTerm         = 24  // u32
-	pIndexEntries = 28  // u32
+	pUnused       = 28  // 4 bytes, written as zeros and not looked at
 	pSegmentBase  = 32  // i64
 	pEnd          = 40  // i64
 	pNextOffset   = 48  // i64
@@ -148,8 +148,8 @@ var (
 	_ = [1]struct{}{}[pClass-(pSlot+2)]
 	_ = [1]struct{}{}[pZero-(pClass+1)]
 	_ = [1]struct{}{}[pTerm-(pZero+1)]
-	_ = [1]struct{}{}[pIndexEntries-(pTerm+4)]
-	_ = [1]struct{}{}[pSegmentBase-(pIndexEntries+4)]
+	_ = [1]struct{}{}[pUnused-(pTerm+4)]
+	_ = [1]struct{}{}[pSegmentBase-(pUnused+4)]
 	_ = [1]struct{}{}[pEnd-(pSegmentBase+8)]
 	_ = [1]struct{}{}[pNextOffset-(pEnd+8)]
 	_ = [1]struct{}{}[pLogStart-(pNextOffset+8)]

@@ -32,7 +32,7 @@ func goldenSnapshot() *Snapshot {
 		Slots: []Slot{{Slot: 3, Term: 12, Index: 99}, {Slot: 63, Term: MaxTerm, Index: 1 << 40}},
 		Partitions: []Partition{
 			{
-				Topic: id(0x70), Partition: 4, Slot: 3, Class: 3, Term: 12, SegmentBase: 1000, End: 123_456, IndexEntries: 30,
+				Topic: id(0x70), Partition: 4, Slot: 3, Class: 3, Term: 12, SegmentBase: 1000, End: 123_456,
 				NextOffset: 5000, LogStart: 77, Reserved: 0, MaxTimestamp: 1_700_000_000_000, NewestAppend: 1_800_000_000_000_000_000,
 				Producers: []producers.State{
 					{ID: 0x0807060504030201, Epoch: 0x0a0b, Jumps: true, N: 1, Batches: [producers.Window]producers.Batch{{Base: 4999, AppendTime: 1_800_000_000_000_000_000, Sequence: 1<<31 - 1, Count: 1}}},
@@ -89,10 +89,10 @@ func encode(w *Writer, s *Snapshot) []byte {
 func goldenFiles() map[string][]byte {
 	n := goldenNode()
 	return map[string][]byte{
-		"checkpoint-2.bin":          encode(new(Writer), goldenSnapshot()),
-		"checkpoint-2-salvaged.bin": encode(new(Writer), salvagedSnapshot()),
-		"checkpoint-2-forsaken.bin": encode(new(Writer), forsakenSnapshot()),
-		"node-1.bin":                AppendNode(nil, &n),
+		"checkpoint-2b.bin":          encode(new(Writer), goldenSnapshot()),
+		"checkpoint-2b-salvaged.bin": encode(new(Writer), salvagedSnapshot()),
+		"checkpoint-2b-forsaken.bin": encode(new(Writer), forsakenSnapshot()),
+		"node-1.bin":                 AppendNode(nil, &n),
 	}
 }
 
@@ -121,12 +121,12 @@ func TestFilesAreByteForByteTheGoldenOnes(t *testing.T) {
 
 func TestGoldenFilesDecode(t *testing.T) {
 	files := goldenFiles()
-	s, err := Decode(files["checkpoint-2.bin"])
+	s, err := Decode(files["checkpoint-2b.bin"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "checkpoint", s, goldenSnapshot())
-	if s, err = Decode(files["checkpoint-2-salvaged.bin"]); err != nil {
+	if s, err = Decode(files["checkpoint-2b-salvaged.bin"]); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "salvaged checkpoint", s, salvagedSnapshot())
@@ -137,19 +137,30 @@ func TestGoldenFilesDecode(t *testing.T) {
 	equal(t, "node", n, goldenNode())
 }
 
-// What the first version wrote is read: it has everything but producers.
-func TestTheFirstVersionIsRead(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "golden", "checkpoint-1.bin"))
-	if err != nil {
-		t.Fatal(err)
+// What earlier versions could write is read: the first has everything but producers, and
+// both have a number where zeros stand now.
+func TestEarlierFilesAreRead(t *testing.T) {
+	first := goldenSnapshot()
+	first.Partitions[0].Producers = nil
+	for name, want := range map[string]*Snapshot{
+		"checkpoint-1.bin":          first,
+		"checkpoint-2.bin":          goldenSnapshot(),
+		"checkpoint-2-salvaged.bin": salvagedSnapshot(),
+		"checkpoint-2-forsaken.bin": forsakenSnapshot(),
+	} {
+		data, err := os.ReadFile(filepath.Join("testdata", "golden", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, name, s, want)
+		if at := headerBytes + len(s.Slots)*slotBytes; allZero(data[at+pUnused : at+pSegmentBase]) {
+			t.Errorf("%s has zeros where a number was", name)
+		}
 	}
-	s, err := Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := goldenSnapshot()
-	want.Partitions[0].Producers = nil
-	equal(t, "checkpoint", s, want)
 }
 
 // equal fails t unless got is deeply equal to want.

@@ -63,11 +63,10 @@ type Partition struct {
 	Class     uint8 // durability class, as engine.Class has it
 	Term      uint32
 
-	SegmentBase  int64  // base offset of the newest segment
-	End          int64  // bytes of its log that are flushed
-	IndexEntries uint32 // entries of its index file that count
-	NextOffset   int64  // behind the last batch before End
-	LogStart     int64  // lowest offset that can be read
+	SegmentBase int64 // base offset of the newest segment
+	End         int64 // bytes of its log that are flushed
+	NextOffset  int64 // behind the last batch before End
+	LogStart    int64 // lowest offset that can be read
 	// Reserved is the offset below which a class that acknowledges before it
 	// flushes may have given offsets out; 0 if it has never reserved any.
 	Reserved     int64

@@ -56,7 +56,6 @@ func (w *Writer) Add(p *Partition) {
 	be.PutUint16(b[pSlot:], p.Slot)
 	b[pClass] = p.Class
 	be.PutUint32(b[pTerm:], p.Term)
-	be.PutUint32(b[pIndexEntries:], p.IndexEntries)
 	be.PutUint64(b[pSegmentBase:], uint64(p.SegmentBase))
 	be.PutUint64(b[pEnd:], uint64(p.End))
 	be.PutUint64(b[pNextOffset:], uint64(p.NextOffset))
