@@ -110,8 +110,8 @@ func (s *fusedFS) ReadDir(path string) (l []aio.DirEntry, err error) {
 	return l, err
 }
 func (s *fusedFS) SyncDir(path string) error { return s.do(func() error { return s.fs.SyncDir(path) }) }
-func (s *fusedFS) Lock(path string) (f aio.FSFile, err error) {
-	err = s.do(func() error { f, err = s.fs.Lock(path); return err })
+func (s *fusedFS) Lock(path, dir string) (f aio.FSFile, err error) {
+	err = s.do(func() error { f, err = s.fs.Lock(path, dir); return err })
 	return f, err
 }
 func (s *fusedFS) Stat(path string) (i aio.FSInfo, err error) {

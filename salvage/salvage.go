@@ -291,7 +291,11 @@ func (r *run) lock() (release func(), err error) {
 		}
 	}
 	for _, path := range paths {
-		f, err := r.hold(path)
+		var dir string
+		if path == paths[0] {
+			dir = r.o.Dir
+		}
+		f, err := r.hold(path, dir)
 		if err != nil {
 			release()
 			return nil, err
@@ -301,11 +305,12 @@ func (r *run) lock() (release func(), err error) {
 	return release, nil
 }
 
-// hold takes one lock, waiting a moment for a dying holder.
-func (r *run) hold(path string) (aio.FSFile, error) {
+// hold takes one lock, and that of the directory dir if it is named, waiting a moment for a
+// dying holder.
+func (r *run) hold(path, dir string) (aio.FSFile, error) {
 	deadline := r.d.Clock().Now() + int64(lockWait)
 	for {
-		f, err := r.fs.Lock(path)
+		f, err := r.fs.Lock(path, dir)
 		if !errors.Is(err, aio.ErrLocked) {
 			return f, err
 		}

@@ -261,7 +261,11 @@ func (r *run) lock() (release func(), err error) {
 			if e.Dir || !where.mine(e.Name) {
 				continue
 			}
-			f, err := r.hold(r.path(where.dir, e.Name))
+			var dir string
+			if where.dir == "" {
+				dir = r.o.Dir
+			}
+			f, err := r.hold(r.path(where.dir, e.Name), dir)
 			if err != nil {
 				release()
 				return nil, err
@@ -274,12 +278,13 @@ func (r *run) lock() (release func(), err error) {
 	return release, nil
 }
 
-// hold takes one lock, waiting a moment for a dying holder. On a filesystem that cannot
-// be written nobody can hold it, and the result is nil.
-func (r *run) hold(path string) (aio.FSFile, error) {
+// hold takes one lock, and that of the directory dir if it is named, waiting a moment for a
+// dying holder. On a filesystem that cannot be written nobody can hold it, and the result is
+// nil.
+func (r *run) hold(path, dir string) (aio.FSFile, error) {
 	deadline := r.d.Clock().Now() + int64(lockWait)
 	for {
-		f, err := r.fs.Lock(path)
+		f, err := r.fs.Lock(path, dir)
 		switch {
 		case err == nil:
 			return f, nil

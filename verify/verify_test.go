@@ -206,7 +206,7 @@ func TestSegmentsBelowTheLogStartAreNoDamage(t *testing.T) {
 
 func TestADirectoryInUseIsNotRead(t *testing.T) {
 	x := newDirectory(t)
-	_, err := x.d.FS().Lock(filepath.Join(dir, layout.LockFile))
+	_, err := x.d.FS().Lock(filepath.Join(dir, layout.LockFile), dir)
 	x.must(err)
 	if _, found, err := x.verify(Options{}); !errors.Is(err, ErrInUse) || found != "" {
 		t.Errorf("%v, %s", err, found)

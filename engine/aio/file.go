@@ -44,8 +44,9 @@ const (
 	// rename, sync of the directory. A crash leaves the old or the new content.
 	FileWriteAtomic
 	// FileLock creates Path if need be and takes an exclusive lock on it that
-	// ends with the process or with FileClose. ErrLocked if another holds it.
-	// Result: File.
+	// ends with the process or with FileClose, and one on the directory Path2 if
+	// it is named and its filesystem has such locks: whoever removes Path does not
+	// let anybody else in. ErrLocked if another holds one of them. Result: File.
 	FileLock
 	// FileStatFS describes the filesystem that holds Path. Result: FS.
 	FileStatFS

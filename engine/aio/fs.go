@@ -23,8 +23,9 @@ type FS interface {
 	ReadDir(path string) ([]DirEntry, error)
 	// SyncDir makes a directory's entries durable.
 	SyncDir(path string) error
-	// Lock takes an exclusive lock on path, creating it; ErrLocked.
-	Lock(path string) (FSFile, error)
+	// Lock takes an exclusive lock on path, creating it, and on the directory dir
+	// unless that is empty; see FileLock. ErrLocked.
+	Lock(path, dir string) (FSFile, error)
 	// Stat describes the filesystem that holds path.
 	Stat(path string) (FSInfo, error)
 	// Spread advises that the directories in path have nothing to do with each other, so

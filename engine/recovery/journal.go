@@ -41,7 +41,7 @@ func OpenProbedJournal(d aio.Driver, rec *Recovered, dir string, shard int, size
 // journalRegion opens or makes the file of a shard's journal.
 func journalRegion(d aio.Driver, rec *Recovered, dir string, shard int, size int64) (*journal.FileRegion, *journal.Result, error) {
 	path := layout.JournalPath(dir, shard)
-	if _, err := lock(d, layout.JournalLockPath(dir, shard)); err != nil {
+	if _, err := lock(d, layout.JournalLockPath(dir, shard), ""); err != nil {
 		return nil, nil, errors.Join(layout.ErrBadDataDir, err)
 	}
 	res := rec.Journals[shard]

@@ -14,13 +14,13 @@ const (
 	lockPause = 20 * time.Millisecond
 )
 
-// lock takes an exclusive lock on path, waiting a moment for a dying holder. The
-// lock ends with the file or the process. The error is aio.ErrLocked while another
-// process lives and holds it.
-func lock(d aio.Driver, path string) (aio.File, error) {
+// lock takes an exclusive lock on path, and on the directory dir if it is named, waiting
+// a moment for a dying holder. The lock ends with the file or the process. The error is
+// aio.ErrLocked while another process lives and holds it.
+func lock(d aio.Driver, path, dir string) (aio.File, error) {
 	deadline := d.Clock().Now() + int64(lockWait)
 	for {
-		op := aio.FileOp{Kind: aio.FileLock, Path: path}
+		op := aio.FileOp{Kind: aio.FileLock, Path: path, Path2: dir}
 		err := aio.DoFile(d, &op)
 		if !errors.Is(err, aio.ErrLocked) || d.Clock().Now() >= deadline {
 			return op.File, err

@@ -199,7 +199,7 @@ func (r *recovery) lockDir() error {
 		}
 	}
 	var err error
-	if r.out.lock, err = lock(r.d, r.path(layout.LockFile)); err != nil {
+	if r.out.lock, err = lock(r.d, r.path(layout.LockFile), r.opts.Dir); err != nil {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}
 	r.locked = true

@@ -98,7 +98,7 @@ func (r *recovery) scanJournal(shard int) error {
 	path := layout.JournalPath(r.opts.Dir, shard)
 	// What the ring of an earlier process still had in flight when it was killed
 	// has landed before its lock is gone.
-	held, err := lock(r.d, layout.JournalLockPath(r.opts.Dir, shard))
+	held, err := lock(r.d, layout.JournalLockPath(r.opts.Dir, shard), "")
 	if err != nil {
 		return fmt.Errorf("%w: %w", layout.ErrBadDataDir, err)
 	}

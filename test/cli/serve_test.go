@@ -64,6 +64,24 @@ func TestADataDirectoryInUseIsNamed(t *testing.T) {
 	serve(t, dir).stop()
 }
 
+// People remove lock files that they take for what a crash has left. Neither a second broker
+// nor a salvage may work on the directory then: both would write to the journals of the first.
+func TestWhoeverRemovesLockFilesLetsNobodyIn(t *testing.T) {
+	dir := t.TempDir()
+	b := serve(t, dir)
+	for _, name := range []string{"lock", "journals/journal-0.lock"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants(t, refused(t, "--data-dir", dir), "data directory "+dir+" is locked")
+	if r := run(t, "", "salvage", "--data-dir", dir); r.status == 0 || !strings.Contains(r.errs, "a broker runs on") {
+		t.Errorf("salvage ends with status %d and says %s%s", r.status, r.out, r.errs)
+	}
+	b.stop()
+	serve(t, dir).stop()
+}
+
 func TestADirectoryOfSomethingElseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "thesis.txt")

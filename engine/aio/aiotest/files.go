@@ -30,6 +30,7 @@ var fileTests = []test{
 	{"read file has a limit", readsFile},
 	{"write atomic replaces", writesAtomic},
 	{"a lock is exclusive", locks},
+	{"a lock of a directory outlives its file", locksOfDirectories},
 	{"statfs", statFS},
 	{"an operation can be used again after an error", func(r *rig) {
 		d := r.open(small)
@@ -292,6 +293,27 @@ func locks(r *rig) {
 	}
 	r.check(r.file(d, &aio.FileOp{Kind: aio.FileClose, File: first.File}))
 	r.check(r.file(other, &aio.FileOp{Kind: aio.FileLock, Path: r.path("lock")}))
+}
+
+// locksOfDirectories removes a lock file, as people do who take it for one that a crash
+// has left: the directory is locked beside it.
+func locksOfDirectories(r *rig) {
+	d, other := r.open(small), r.open(small)
+	r.check(r.file(d, &aio.FileOp{Kind: aio.FileMkdirs, Path: r.path("dir")}))
+	path := r.path("dir/lock")
+	first := aio.FileOp{Kind: aio.FileLock, Path: path, Path2: r.path("dir")}
+	r.check(r.file(d, &first))
+	r.check(r.file(d, &aio.FileOp{Kind: aio.FileRemove, Path: path}))
+	for range 2 {
+		op := aio.FileOp{Kind: aio.FileLock, Path: path, Path2: r.path("dir")}
+		r.fails(r.file(other, &op), aio.ErrLocked)
+	}
+	// Whoever was refused holds nothing, not even the new file.
+	fresh := aio.FileOp{Kind: aio.FileLock, Path: path}
+	r.check(r.file(other, &fresh))
+	r.check(r.file(other, &aio.FileOp{Kind: aio.FileClose, File: fresh.File}))
+	r.check(r.file(d, &aio.FileOp{Kind: aio.FileClose, File: first.File}))
+	r.check(r.file(other, &aio.FileOp{Kind: aio.FileLock, Path: path, Path2: r.path("dir")}))
 }
 
 func statFS(r *rig) {

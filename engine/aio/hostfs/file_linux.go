@@ -1,8 +1,10 @@
 package hostfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"golang.org/x/sys/unix"
@@ -18,6 +20,7 @@ type File struct {
 	fd     int
 	path   string
 	direct bool
+	dir    *os.File // locked with it, or nil
 }
 
 // Fd is the file's descriptor. It stays the File's to close.
@@ -135,7 +138,7 @@ func (f *File) WriteAt(b []byte, off int64) (int, error) {
 // Close closes the file.
 func (f *File) Close() error {
 	// The descriptor is gone whatever close says, EINTR included.
-	return fail("close", f.path, unix.Close(f.fd))
+	return fail("close", f.path, errors.Join(unix.Close(f.fd), unlockDir(f.dir)))
 }
 
 // Size is the file's size in bytes.

@@ -18,6 +18,7 @@ import (
 type File struct {
 	f    *os.File
 	path string
+	dir  *os.File // locked with it, or nil
 }
 
 // Fd is the file's descriptor. It stays the File's to close.
@@ -68,7 +69,9 @@ func (f *File) WriteAt(b []byte, off int64) (int, error) {
 }
 
 // Close closes the file.
-func (f *File) Close() error { return fail("close", f.path, f.f.Close()) }
+func (f *File) Close() error {
+	return fail("close", f.path, errors.Join(f.f.Close(), unlockDir(f.dir)))
+}
 
 // Size is the file's size in bytes.
 func (f *File) Size() (int64, error) {

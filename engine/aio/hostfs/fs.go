@@ -122,20 +122,50 @@ func (FS) SyncDir(path string) error {
 	return fail("syncdir", path, err)
 }
 
-// Lock takes an exclusive lock on path, which it creates. The lock ends with the
-// process or with Close. The error wraps aio.ErrLocked when it is held already.
-func (FS) Lock(path string) (aio.FSFile, error) {
+// Lock takes an exclusive lock on path, which it creates, and on the directory dir
+// unless that is empty. The lock ends with the process or with Close. The error wraps
+// aio.ErrLocked when it is held already.
+func (FS) Lock(path, dir string) (aio.FSFile, error) {
 	f, err := openFile(path, aio.OpenWrite|aio.OpenCreate)
 	if err != nil {
 		return nil, fail("lock", path, err)
 	}
-	if err := lock(f); err != nil {
+	if err = lock(f); err == nil && dir != "" {
+		f.dir, err = lockDir(dir)
+	}
+	if err != nil {
 		if cerr := f.Close(); cerr != nil {
 			err = errors.Join(err, cerr)
 		}
 		return nil, fail("lock", path, err)
 	}
 	return f, nil
+}
+
+// lockDir takes an exclusive lock on a directory. Network filesystems that lock only
+// files open for writing have none: then the result is nil.
+func lockDir(path string) (*os.File, error) {
+	d, err := os.Open(path)
+	if err != nil {
+		return nil, nil // the file beside is locked
+	}
+	err = lockError(syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	if err == nil {
+		return d, nil
+	}
+	cerr := d.Close()
+	if errors.Is(err, aio.ErrLocked) {
+		return nil, errors.Join(err, cerr)
+	}
+	return nil, cerr
+}
+
+// unlockDir gives up the lock of lockDir.
+func unlockDir(d *os.File) error {
+	if d == nil {
+		return nil
+	}
+	return d.Close()
 }
 
 // Stat describes the filesystem that holds path.

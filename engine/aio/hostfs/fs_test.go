@@ -168,23 +168,23 @@ func TestNamesAppearMoveAndGo(t *testing.T) {
 
 func TestALockIsExclusiveAndEndsWithClose(t *testing.T) {
 	fs, path := New(), filepath.Join(t.TempDir(), "lock")
-	first, err := fs.Lock(path)
+	first, err := fs.Lock(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = fs.Lock(path)
+	_, err = fs.Lock(path, "")
 	asError(t, err, aio.ErrLocked)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second, err := fs.Lock(path)
+	second, err := fs.Lock(path, "")
 	if err != nil {
 		t.Fatalf("the lock outlived its holder: %v", err)
 	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = fs.Lock(filepath.Join(path, "below"))
+	_, err = fs.Lock(filepath.Join(path, "below"), "")
 	asError(t, err, syscall.ENOTDIR)
 }
 

@@ -93,7 +93,7 @@ func (k *Task) Run(fs aio.FS) {
 		}
 		k.Of = fileOf(f, op)
 	case aio.FileLock:
-		if f, op.Err = fs.Lock(op.Path); op.Err == nil {
+		if f, op.Err = fs.Lock(op.Path, op.Path2); op.Err == nil {
 			k.Of = fileOf(f, op)
 		}
 	case aio.FileClose:

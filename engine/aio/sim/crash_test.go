@@ -146,10 +146,10 @@ func TestLocksAndHandlesEndWithTheProcess(t *testing.T) {
 	for _, end := range []func(*sim.World){(*sim.World).Kill, func(w *sim.World) { w.Crash(sim.KeepAll) }} {
 		w := sim.New(sim.Options{Seed: 1})
 		d := w.Driver(aio.Options{})
-		must(t, aio.DoFile(d, &aio.FileOp{Kind: aio.FileLock, Path: "/lock"}))
+		must(t, aio.DoFile(d, &aio.FileOp{Kind: aio.FileLock, Path: "/lock", Path2: "/"}))
 		f, err := w.FS().Open("/g", aio.OpenWrite|aio.OpenCreate)
 		must(t, err)
-		if _, err := w.FS().Lock("/lock"); !errors.Is(err, aio.ErrLocked) {
+		if _, err := w.FS().Lock("/lock", ""); !errors.Is(err, aio.ErrLocked) {
 			t.Fatalf("locking twice: %v", err)
 		}
 		end(w)
@@ -157,7 +157,7 @@ func TestLocksAndHandlesEndWithTheProcess(t *testing.T) {
 			t.Fatalf("writing through a handle of an earlier life: %v", err)
 		}
 		e := w.Driver(aio.Options{})
-		must(t, aio.DoFile(e, &aio.FileOp{Kind: aio.FileLock, Path: "/lock"}))
+		must(t, aio.DoFile(e, &aio.FileOp{Kind: aio.FileLock, Path: "/lock", Path2: "/"}))
 	}
 }
 

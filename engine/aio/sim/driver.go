@@ -400,9 +400,7 @@ func (d *Driver) kill() {
 	for i, h := range d.files {
 		if h != nil {
 			d.w.tree.Close(h.ino)
-			if h.lock {
-				h.ino.Unlock()
-			}
+			h.unlock()
 			d.files[i] = nil
 		}
 	}

@@ -140,15 +140,15 @@ func (s *fsys) SyncDir(path string) error {
 	return s.do(DirSyncs, "syncdir", path, func() error { return s.w.tree.SyncDir(path) })
 }
 
-func (s *fsys) Lock(path string) (aio.FSFile, error) {
-	h, err := s.lock(path)
+func (s *fsys) Lock(path, dir string) (aio.FSFile, error) {
+	h, err := s.lock(path, dir)
 	if err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-func (s *fsys) lock(path string) (*handle, error) {
+func (s *fsys) lock(path, dir string) (*handle, error) {
 	h := &handle{fs: s, path: disk.Clean(path), mode: aio.OpenWrite, epoch: s.w.age()}
 	err := s.do(Locks, "lock", path, func() (err error) {
 		h.ino, err = s.w.tree.Open(path, aio.OpenWrite|aio.OpenCreate)
@@ -159,7 +159,19 @@ func (s *fsys) lock(path string) (*handle, error) {
 			s.w.tree.Close(h.ino)
 			return aio.ErrLocked
 		}
-		h.lock = true
+		h.locks[0] = h.ino
+		if dir == "" {
+			return nil
+		}
+		with, err := s.w.tree.LookupDir(dir)
+		if err == nil && !with.TryLock() {
+			err = aio.ErrLocked
+		}
+		if err != nil {
+			h.close()
+			return err
+		}
+		h.locks[1] = with
 		return nil
 	})
 	return h, err
@@ -195,8 +207,9 @@ type handle struct {
 	ino  *disk.Inode
 	path string
 	mode aio.OpenMode
-	lock bool
-	shut bool
+	// locks are the file and the directory that it holds a lock on, or nil.
+	locks [2]*disk.Inode
+	shut  bool
 	// epoch is the world's when the file was opened: a handle ends with
 	// its process.
 	epoch uint64
@@ -316,10 +329,17 @@ func (h *handle) Close() error {
 
 func (h *handle) close() {
 	h.shut = true
-	if h.lock {
-		h.ino.Unlock()
-	}
+	h.unlock()
 	h.fs.w.tree.Close(h.ino)
+}
+
+// unlock gives up the locks that it holds.
+func (h *handle) unlock() {
+	for _, ino := range h.locks {
+		if ino != nil {
+			ino.Unlock()
+		}
+	}
 }
 
 // handle is the open file that f means, or nil.

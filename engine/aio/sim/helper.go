@@ -184,7 +184,7 @@ func (h *helper) onHandle(fs *fsys, op *aio.FileOp) error {
 	case aio.FileOpen:
 		return h.openFile(fs, op)
 	case aio.FileLock:
-		f, err := fs.lock(op.Path)
+		f, err := fs.lock(op.Path, op.Path2)
 		if err == nil {
 			op.File, err = h.d.install(f)
 		}
