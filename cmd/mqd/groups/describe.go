@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mqd-broker/mqd/client"
 	"github.com/mqd-broker/mqd/net/wire"
@@ -157,7 +158,7 @@ func idOf(id wire.MemberID) string {
 
 // write writes the report as tables.
 func (r *report) write(w io.Writer) {
-	fmt.Fprintf(w, "group\t%s\nmode\t%s\ngeneration\t%d\n", r.Group, r.Mode, r.Generation)
+	fmt.Fprintf(w, "group\t%s\nmode\t%s\ngeneration\t%d\n", dash(r.Group), r.Mode, r.Generation)
 	if len(r.Members) == 0 {
 		fmt.Fprintf(w, "without members\t%v\n", seconds(r.IdleSeconds).Round(time.Second))
 	}
@@ -178,7 +179,7 @@ func (r *report) write(w io.Writer) {
 			state = "away: the partition waits"
 			waits[[2]string{t.Topic, strconv.Itoa(int(t.Partition))}] = true
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", dash(t.Topic), t.Partition, t.Instance, state)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", dash(t.Topic), t.Partition, dash(t.Instance), state)
 	}
 	if len(r.Partitions) > 0 {
 		fmt.Fprint(w, "\nTOPIC\tPARTITION\tCOMMITTED\tSTART\tEND\tLAG\tSECONDS\tOWNER\n")
@@ -190,7 +191,7 @@ func (r *report) write(w io.Writer) {
 		}
 		owner := dash(short(p.Owner))
 		if p.Instance != "" {
-			owner = p.Instance
+			owner = dash(p.Instance)
 		}
 		if waits[[2]string{p.Topic, strconv.Itoa(int(p.Partition))}] {
 			owner = "waits"
@@ -208,11 +209,18 @@ func number(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
+// dash shows what a client calls something, which may be anything: in a table it must
+// neither make rows and columns nor give orders to the terminal.
 func dash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return s
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 // short is enough of an id to tell members apart.

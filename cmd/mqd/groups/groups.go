@@ -142,7 +142,7 @@ many members they have, and of how many partitions they have committed an offset
 			return show(cmd.OutOrStdout(), chosen(), rows, rows, func(w io.Writer) {
 				fmt.Fprint(w, "GROUP\tMODE\tMEMBERS\tOFFSETS\n")
 				for _, g := range rows {
-					fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", g.Group, g.Mode, g.Members, g.Offsets)
+					fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", dash(g.Group), g.Mode, g.Members, g.Offsets)
 				}
 			})
 		},
