@@ -247,7 +247,7 @@ func startAdvice(err error, c *settings.Config) string {
 	case is(syscall.EACCES) && errors.As(err, new(*net.OpError)):
 		return fmt.Sprintf("this user may not listen on %s; name a port above 1023 with %s", addr, flag)
 	case is(syscall.ENOSPC, syscall.EDQUOT):
-		return fmt.Sprintf("the filesystem of data directory %s is full; make room, or lower --journal-size for a new directory: %v", dir, err)
+		return fmt.Sprintf("the filesystem of data directory %s is full, or has no inode left (df -i); make room, or lower --journal-size for a new directory: %v", dir, err)
 	case is(layout.ErrBadDataDir) && is(fs.ErrPermission, syscall.EROFS):
 		return fmt.Sprintf("data directory %s is not writable for this user (%s); name another with --data-dir, or give it to the user",
 			dir, strings.TrimPrefix(err.Error(), layout.ErrBadDataDir.Error()+": "))

@@ -167,7 +167,7 @@ func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
 		"catalog":  {fmt.Errorf("x: %w", catalog.ErrUnsupported), []string{"newer version of mqd"}},
 		"low port": {&net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}, []string{"this user may not listen on", "--listen"}},
 		"memory":   {fmt.Errorf("shard 0: %w: uring: mapping 9 bytes: %w", aio.ErrMapping, syscall.ENOMEM), []string{"there is not so much memory", "--cache-size is 128 MiB"}},
-		"full":     {fmt.Errorf("x: %w", syscall.ENOSPC), []string{"full", "--journal-size"}},
+		"full":     {fmt.Errorf("x: %w", syscall.ENOSPC), []string{"full", "no inode", "df -i", "--journal-size"}},
 		"other":    {fmt.Errorf("first line\nsecond line"), []string{"first line; second line"}},
 	} {
 		text := startTrouble(tc.err, c).Error()
