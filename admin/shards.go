@@ -248,6 +248,8 @@ func ofBrokers() []shardFamily {
 			func(s *node.ShardFigures) float64 { return float64(s.Broker.FetchedBytes) }},
 		{"mqd_fetch_memory_waits_total", counter, "Fetches that waited for memory which unread answers kept.", false,
 			func(s *node.ShardFigures) float64 { return float64(s.Broker.PinWaits) }},
+		{"mqd_fetch_crowd_waits_total", counter, "Times that a fetch of a client of the shard found no message, and no room to wait in, and was to be looked at again.", false,
+			func(s *node.ShardFigures) float64 { return float64(s.Broker.CrowdWaits) }},
 		{"mqd_shard_message_waits_total", counter, "Messages to other shards that waited for a place in the ring.", false,
 			func(s *node.ShardFigures) float64 { return float64(s.Broker.CreditWaits) }},
 	}

@@ -1,6 +1,9 @@
 package broker
 
-import "github.com/mqd-broker/mqd/engine/stage"
+import (
+	"github.com/mqd-broker/mqd/engine/shard"
+	"github.com/mqd-broker/mqd/engine/stage"
+)
 
 // Fetch reads from one partition: a long poll. The caller owns and pools it. From
 // [Shard.Fetch] until Fetched it belongs to the broker. Then its pieces stay where
@@ -24,6 +27,9 @@ type Fetch struct {
 	MaxWait int64
 	// Dated asks for AppendedFrom, AppendedTo, Left and Missing.
 	Dated bool
+	// Many says that it is one of very many of the same asker, which leave room for
+	// those of others to wait.
+	Many  bool
 	Owner FetchOwner
 
 	// Result.
@@ -69,19 +75,24 @@ const (
 	fetchQueued            // waits for a credit
 	fetchSent              // the owning shard has it
 	fetchParked            // the owning shard has a reading for it
+	fetchLater             // the owning shard had no room to wait in; it is asked again
 	fetchHeld              // answered, not released
 )
 
 // fetchState is the broker's part of a Fetch. The owning shard looks at nothing of
-// it.
+// it but until and left.
 type fetchState struct {
 	home     int // shard that owns the partition
 	stage    fetchStage
 	canceled bool
 	early    bool  // the late answer has overtaken the note that it is late
 	arrived  int64 // loop time
+	until    int64 // loop time until which it waits; 0: it does not
+	left     int64 // of that, when it was sent last, in nanoseconds
 	rd       *reading
-	wait     waiter // of the request, then of its cancellation
+	wait     waiter // of the request, until it is asked again, then of its cancellation
+	asks     *Shard
+	end      shard.Timer // while it is to be asked again: the end of its wait
 }
 
 // Pieces are the whole batches of the answer, in pieces of memory that can be
@@ -110,12 +121,22 @@ func (b *Shard) Fetch(r *Fetch) {
 	r.unknown(OK)
 	r.arrived = b.loop.Now()
 	r.rd, r.canceled, r.early, r.Message = nil, false, false, ""
+	r.until = 0
+	if r.MaxWait > 0 && r.MinBytes > 0 {
+		r.until = r.arrived + min(r.MaxWait, int64(b.node.opts.MaxFetchWait))
+	}
 	if _, code := b.node.lookup(r.Topic, r.Partition); code != OK {
 		r.Code = code
 		b.deliver(r)
 		return
 	}
 	r.home = b.node.ShardOf(r.Topic, r.Partition)
+	b.askHome(r)
+}
+
+// askHome has the owning shard read.
+func (b *Shard) askHome(r *Fetch) {
+	r.left = max(0, r.until-b.loop.Now())
 	if r.home != b.id {
 		r.stage = fetchQueued
 		b.postFetch(r)
@@ -125,6 +146,8 @@ func (b *Shard) Fetch(r *Fetch) {
 	switch m := b.startFetch(r, b.id); m.kind {
 	case msgAnswered:
 		b.deliver(r)
+	case msgCrowded:
+		b.askLater(r)
 	case msgParked:
 		b.parked(m.body.(*reading))
 	case msgFetched:
@@ -250,6 +273,9 @@ func (b *Shard) CancelFetch(r *Fetch) {
 		b.deliver(r)
 	case fetchSent:
 		r.canceled = true
+	case fetchLater:
+		b.leaveCrowd(r)
+		b.deliver(r)
 	case fetchParked:
 		if !r.canceled {
 			r.canceled = true

@@ -275,57 +275,36 @@ func TestMoreFetchesThanAllowedAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, shards int) {
 		r := newRig(t, rigOptions{shards: shards, broker: Options{MaxFetches: 3}})
 		topic := r.create("t", 1)
+		r.mustProduce(0, topic.ID, 0, testBatch(t, 1, 10))
 		var all []*fetched
-		for range 5 {
-			all = append(all, r.poll(0, topic.ID, 0, 0, time.Minute))
+		for range 3 {
+			all = append(all, r.fetch(0, topic.ID, 0, 0))
 		}
-		r.run(time.Millisecond)
-		for i, f := range all {
-			if want := i >= 3; (f.done == 1) != want || want && f.Code != Busy {
-				t.Errorf("fetch %d: %d answers, %v", i, f.done, f.Code)
-			}
-			r.shards[0].CancelFetch(&f.Fetch)
-		}
-		r.until("answers", func() bool { return all[0].done+all[1].done+all[2].done == 3 })
-		for _, f := range all {
-			r.shards[0].Release(&f.Fetch)
-		}
-		r.mustBeHome()
-	})
-}
-
-func TestWhoWaitsKeepsNobodyFromReading(t *testing.T) {
-	each(t, func(t *testing.T, shards int) {
-		r := newRig(t, rigOptions{shards: shards, broker: Options{MaxFetches: 8}})
-		empty, full := r.create("empty", 1), r.create("full", 1)
-		r.mustProduce(0, full.ID, 0, testBatch(t, 1, 10))
-		var all []*fetched
-		for range 9 {
-			all = append(all, r.poll(0, empty.ID, 0, 0, time.Minute))
-		}
-		r.run(time.Millisecond)
-		for i, f := range all {
-			if want := i >= 6; (f.done == 1) != want || want && f.Code != Busy {
-				t.Errorf("fetch %d: %d answers, %v", i, f.done, f.Code)
-			}
-		}
-		for i, f := range []*fetched{r.fetch(0, full.ID, 0, 0), r.poll(0, full.ID, 0, 0, time.Minute)} {
-			r.until("an answer", func() bool { return f.done == 1 })
-			if f.Code != OK || f.Bytes() == 0 {
-				t.Errorf("read %d: %v, %d bytes", i, f.Code, f.Bytes())
-			}
-			r.shards[0].Release(&f.Fetch)
-		}
-		if f := r.fetch(0, empty.ID, 0, 0); f.Code != OK {
-			t.Errorf("who does not wait hears %v of an empty topic", f.Code)
+		if f := r.fetch(0, topic.ID, 0, 0); f.Code != Busy || f.Bytes() != 0 || f.Durable != -1 {
+			t.Errorf("%v, %d bytes, end %d", f.Code, f.Bytes(), f.Durable)
 		} else {
 			r.shards[0].Release(&f.Fetch)
 		}
-		for _, f := range all {
-			r.shards[0].CancelFetch(&f.Fetch)
-			r.until("an answer", func() bool { return f.done == 1 })
+		// Where a log is can be told without memory.
+		if f := r.fetch(0, topic.ID, 0, 1<<62); f.Code != OffsetOutOfRange || f.LogStart != 0 || f.Durable != 1 || f.End != 1 || f.NewestAppend < 1 || f.Class != ClassFlushed {
+			t.Errorf("%+v", f.Fetch)
+		} else {
 			r.shards[0].Release(&f.Fetch)
 		}
+		// Who may wait is answered when there is room.
+		waits := r.poll(0, topic.ID, 0, 0, time.Minute)
+		r.run(5 * time.Millisecond)
+		if waits.done != 0 {
+			t.Errorf("%v, %d bytes, without room", waits.Code, waits.Bytes())
+		}
+		for _, f := range all {
+			r.shards[0].Release(&f.Fetch)
+		}
+		r.until("an answer", func() bool { return waits.done == 1 })
+		if waits.Code != OK || waits.Bytes() == 0 {
+			t.Errorf("%v, %d bytes", waits.Code, waits.Bytes())
+		}
+		r.shards[0].Release(&waits.Fetch)
 		r.mustBeHome()
 	})
 }

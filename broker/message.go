@@ -16,11 +16,13 @@ const (
 	// msgProduce: a *Produce to append; its reply, when it is acknowledged or
 	// refused, has the same kind and body.
 	msgProduce messageKind = iota + 1
-	// msgFetch: a *Fetch to answer. The reply is msgAnswered, msgParked or
-	// msgFetched.
+	// msgFetch: a *Fetch to answer. The reply is msgAnswered, msgCrowded, msgParked
+	// or msgFetched.
 	msgFetch
 	// msgAnswered: the *Fetch has its results and no pieces.
 	msgAnswered
+	// msgCrowded: so it has, and there is no room for it to wait.
+	msgCrowded
 	// msgParked: the *reading will be answered later.
 	msgParked
 	// msgFetched: the *reading has pieces, which are lent until msgRelease. As
@@ -102,6 +104,8 @@ func (b *Shard) reply(m Message) {
 		b.finish(m.body.(*Produce))
 	case msgAnswered:
 		b.deliver(m.body.(*Fetch))
+	case msgCrowded:
+		b.askLater(m.body.(*Fetch))
 	case msgParked:
 		b.parked(m.body.(*reading))
 	case msgFetched:

@@ -71,8 +71,14 @@ func (p *readingPool) get(b *Shard) *reading {
 }
 
 // crowded reports whether no more fetches may wait: a quarter of the readings is kept for
-// those that find something, so that nobody who waits keeps others from reading.
-func (p *readingPool) crowded() bool { return p.out >= p.limit-p.limit/4 }
+// those that find something, so that nobody who waits keeps others from reading, and
+// another for those that are not one of very many.
+func (p *readingPool) crowded(many bool) bool {
+	if many {
+		return p.out >= p.limit/2
+	}
+	return p.out >= p.limit-p.limit/4
+}
 
 // startFetch begins a fetch from a partition of this shard and returns the reply.
 // The request is this shard's until the reply.
@@ -82,15 +88,16 @@ func (b *Shard) startFetch(r *Fetch, from int) Message {
 		r.unknown(code)
 		return Message{kind: msgAnswered, body: r}
 	}
-	crowded := b.readings.crowded()
+	crowded := r.left > 0 && b.readings.crowded(r.Many)
+	if crowded && b.pinned >= b.readings.pinLimit {
+		return r.turnedAway(p)
+	}
 	rd := b.readings.get(b)
 	if rd == nil {
-		r.unknown(Busy)
-		return Message{kind: msgAnswered, body: r}
+		return r.turnedAway(p)
 	}
 	rd.r, rd.from, rd.dated = r, from, r.Dated
 	b.fillRead(&rd.read, p, r)
-	crowded = crowded && rd.read.Until > 0
 	if crowded {
 		rd.read.Until = 0
 	}
@@ -108,14 +115,36 @@ func (b *Shard) startFetch(r *Fetch, from int) Message {
 		rd.stage = readingParked
 		return Message{kind: msgParked, body: rd}
 	case rd.read.N == 0:
+		m := Message{kind: msgAnswered, body: r}
 		if crowded && rd.results.code == OK {
-			rd.results.code = Busy
+			m.kind = msgCrowded
 		}
 		rd.results.copyTo(r)
 		b.recycle(rd)
-		return Message{kind: msgAnswered, body: r}
+		return m
 	}
 	return Message{kind: msgFetched, body: rd}
+}
+
+// turnedAway is the reply where no reading is to be had: the places of the log, for which
+// none is needed. Who waits waits on elsewhere, or has waited; all others hear Busy.
+func (r *Fetch) turnedAway(p *partition) Message {
+	r.unknown(OK)
+	switch start, end := p.LogStart(), p.End(); {
+	case r.Offset < start || r.Offset > end:
+		r.Code = OffsetOutOfRange
+	case r.until == 0:
+		r.Code = Busy
+		return Message{kind: msgAnswered, body: r}
+	}
+	r.Class, r.LogStart, r.Durable, r.End = p.Class(), p.LogStart(), p.Durable(), p.End()
+	if at := p.NewestAppendTime(); at != 0 {
+		r.NewestAppend = at
+	}
+	if r.left > 0 && r.Code == OK {
+		return Message{kind: msgCrowded, body: r}
+	}
+	return Message{kind: msgAnswered, body: r}
 }
 
 // fillRead makes a read of a fetch.
@@ -130,8 +159,8 @@ func (b *Shard) fillRead(read *engine.Read, p *partition, r *Fetch) {
 		read.MaxRecords = o.FetchRecords
 	}
 	read.Until, read.Measure = 0, r.Dated
-	if r.MaxWait > 0 && r.MinBytes > 0 {
-		read.Until = b.loop.Now() + min(r.MaxWait, int64(o.MaxFetchWait))
+	if r.left > 0 {
+		read.Until = b.loop.Now() + r.left
 	}
 }
 

@@ -44,6 +44,9 @@ type Shard struct {
 
 	heldShown int // what the node has been told
 
+	crowd fifo        // fetches that are to be asked again
+	looks shard.Timer // for that
+
 	steps stepList
 
 	keeper *keeper // of the catalog's shard; else nil
@@ -69,8 +72,8 @@ type Stats struct {
 	// CreditWaits counts messages that waited for a credit of the mesh,
 	// PlainWaits produces that waited for memory to convert, RoomWaits produces
 	// that waited for room in journal or memory, PinWaits fetches that waited for
-	// pinned memory.
-	CreditWaits, PlainWaits, RoomWaits, PinWaits uint64
+	// pinned memory, CrowdWaits answers that a fetch is to be asked again for.
+	CreditWaits, PlainWaits, RoomWaits, PinWaits, CrowdWaits uint64
 	// Expired counts produces that waited too long.
 	Expired uint64
 }
@@ -90,7 +93,7 @@ func NewShard(n *Node, l *shard.Loop, st *engine.Store, port *ringbuf.Port[Messa
 	b.reading = stage.NewReading(b.drv.Clock())
 	b.plain.Init(b.drv, &n.opts)
 	b.readings.limit = n.opts.MaxFetches
-	b.expiry.Owner = (*expiry)(b)
+	b.expiry.Owner, b.looks.Owner = (*expiry)(b), (*looks)(b)
 	if n.opts.PinnedBytes == 0 {
 		b.readings.pinLimit = st.Usage().ChunkLimit / 2
 	} else {

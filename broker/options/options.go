@@ -58,9 +58,10 @@ type Node struct {
 	// MaxFetchWait bounds how long a fetch may wait. Default 60 s.
 	MaxFetchWait time.Duration
 	// MaxFetches bounds the fetches from a shard's partitions, waiting or
-	// answered and not yet released, about 2 KiB each; one more is refused with
-	// Busy. Those that wait leave a quarter to others: above that who finds nothing
-	// hears Busy too. Default 16,384.
+	// answered and not yet released, about 2 KiB each; one more that does not wait is
+	// refused with Busy. Those that wait leave a quarter to others, and those of
+	// askers of very many another: above that who finds nothing waits without, at the
+	// shard that asks, and is looked at again, 64,000 a second. Default 16,384.
 	MaxFetches int
 	// PinnedBytes is how much of a shard's memory answers may hold at a time
 	// before the next fetch has to wait. Default half of the engine's chunks.
