@@ -28,6 +28,11 @@ import (
 
 const (
 	fetchPartMin = 4 + 8 + 4 // the shortest partition of a topic, in bytes
+	// manyParts is how many partitions a request has that leaves others room to wait.
+	manyParts = 1000
+	// maxFilled is how many partitions may have batches in one answer, so that no answer
+	// keeps a large part of what a shard has for all.
+	maxFilled = 2000
 	// readsAtOnce is how many partitions are read at a time.
 	readsAtOnce = 8
 	// offsetNowhere is above all logs: a fetch from there tells where a log is, and
@@ -36,6 +41,21 @@ const (
 	// noRecordLimit is more records than any answer has.
 	noRecordLimit = 1 << 30
 )
+
+// fetchPartSize is the size of the shortest partition in a request of a version, in bytes.
+func fetchPartSize(version int16) int {
+	n := fetchPartMin
+	if version >= 5 {
+		n += 8
+	}
+	if version >= 9 {
+		n += 4
+	}
+	if version >= 12 {
+		n += 4 + 1
+	}
+	return n
+}
 
 // fetchPhase says what the partitions of a fetch are asked for.
 type fetchPhase uint8
@@ -69,6 +89,7 @@ type fetchRequest struct {
 	yielded  bool
 	reserved int  // bytes that those may bring
 	bytes    int  // that have come
+	filled   int  // partitions that they are of
 	had      int  // that there were when the wait began
 	more     bool // than has come is there
 	failed   bool // a partition has an error to tell of
@@ -129,7 +150,8 @@ func (p *peer) fetch(h *header) {
 		p.malformed(h, err)
 		return
 	}
-	p.began(len(q.parts), 0)
+	p.began(0, 0)
+	p.load(len(q.parts))
 	p.alone = true
 	p.fetching = q
 	if q.session {
@@ -265,8 +287,11 @@ func (q *fetchRequest) mayAsk() bool {
 		}
 		return true
 	}
-	return q.open < readsAtOnce && (q.open == 0 || q.bytes >= q.room || q.bytes+q.reserved < q.room)
+	return q.open < readsAtOnce && (q.open == 0 || q.full() || q.bytes+q.reserved < q.room)
 }
+
+// full reports whether the answer has all the batches that it may have.
+func (q *fetchRequest) full() bool { return q.bytes >= q.room || q.filled >= maxFilled }
 
 // Run gives the loop time for something else.
 func (q *fetchRequest) Run() {}
@@ -282,13 +307,14 @@ func (part *fetchPart) ask() {
 	q := part.of
 	f := &part.f
 	f.Offset, f.MaxRecords, f.MinBytes, f.MaxWait = part.offset, noRecordLimit, 0, 0
+	f.Many = len(q.parts) > manyParts
 	switch {
 	case q.phase == waiting:
 		now := q.p.srv.conns.Loop().Now()
 		f.MinBytes = part.had + q.share()
 		f.MaxWait = max(1, q.until-now)
 		part.asked = min(part.limit, q.room)
-	case q.hurried || q.bytes >= q.room:
+	case q.hurried || q.full():
 		f.Offset, part.asked = offsetNowhere, 1
 	default:
 		part.asked = min(part.limit, max(1, q.room-q.bytes-q.reserved))
@@ -311,13 +337,14 @@ func (part *fetchPart) Fetched(f *broker.Fetch) {
 	case f.Code != broker.OK && f.Offset != offsetNowhere:
 		q.failed = true
 	case n == 0:
-	case q.bytes > 0 && q.bytes+n > q.room:
+	case q.bytes > 0 && q.bytes+n > q.room || q.filled >= maxFilled:
 		q.more = true
 		part.release()
 	default:
 		part.bytes = n
 		q.bytes += n
-		q.more = q.more || f.Next < f.Durable
+		q.filled++
+		q.more = q.more || f.Next < f.Durable || q.filled >= maxFilled
 	}
 	if q.phase == waiting {
 		q.fire()
@@ -347,7 +374,7 @@ func (q *fetchRequest) read() {
 		part.release()
 	}
 	q.phase, q.next, q.turn, q.fired = waiting, 0, 0, false
-	q.had, q.bytes = q.bytes, 0
+	q.had, q.bytes, q.filled = q.bytes, 0, 0
 	q.step()
 }
 
@@ -369,7 +396,7 @@ func (q *fetchRequest) woken() {
 		part.bytes = 0
 		part.release()
 	}
-	q.phase, q.next, q.turn, q.bytes, q.more, q.fired = reading, 0, 0, 0, false, false
+	q.phase, q.next, q.turn, q.bytes, q.filled, q.more, q.fired = reading, 0, 0, 0, 0, false, false
 	q.step()
 }
 
@@ -433,9 +460,9 @@ func (part *fetchPart) Sent(*conn.Conn) {
 func (q *fetchRequest) sent() {
 	q.unsent--
 	if q.unsent == 0 {
-		p, parts := q.p, len(q.parts)
+		p := q.p
 		q.free()
-		p.done(parts, 0)
+		p.done(0, 0)
 	}
 }
 

@@ -23,7 +23,7 @@ type Options struct {
 	// MaxRequests bounds the partitions in the requests in flight of a shard, about
 	// 600 bytes each; six bytes of a request of an administrator weigh as much as one, and each byte
 	// of one that lists groups. At
-	// the bound connections that ask are not read. Requests that weigh more than a
+	// the bound connections that ask are not read. Fetches and others that weigh more than a
 	// sixteenth of it have a bound of the same size of their own, and only those wait for
 	// each other there. Default 65,536.
 	MaxRequests int

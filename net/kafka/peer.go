@@ -43,10 +43,10 @@ func (p *peer) began(parts, n int) {
 func (p *peer) done(parts, n int) {
 	s := p.srv
 	s.open -= parts
-	p.unload()
 	p.inFlight--
 	p.inFlightBytes -= n
 	if p.inFlight == 0 {
+		p.unload()
 		p.alone, p.later = false, false
 	}
 	o := &s.opts
@@ -68,10 +68,12 @@ const coldWeight = 6
 
 // weight is what a request of n bytes may take that is going to be alone in the works, as
 // partitions. Some may wait for long, and keep no more than their bounds allow.
-func weight(key int16, n int) int {
-	switch {
-	case key == keyProduce || key == keyFetch:
-		return 0 // their partitions count
+func weight(h *header, n int) int {
+	switch key := h.key; {
+	case key == keyProduce:
+		return 0 // its partitions count
+	case key == keyFetch:
+		return n / fetchPartSize(h.version) // at most; when it is decoded its partitions count
 	case groups.Lists(key):
 		return n
 	case groups.Has(key):
@@ -152,7 +154,7 @@ func (p *peer) request(h *header, f *conn.Frame) {
 		p.fetch(h)
 		return
 	}
-	p.load(weight(h.key, len(f.Bytes())))
+	p.load(weight(h, len(f.Bytes())))
 	p.cold(h)
 	if p.weight > 0 && p.inFlight == 0 { // it has been answered
 		p.unload()

@@ -112,7 +112,7 @@ func (s *Server) Frame(c *conn.Conn, f *conn.Frame) conn.Verdict {
 		return conn.Later
 	case s.open >= s.opts.MaxRequests:
 		return s.later(p, &s.waiting)
-	case s.heavy >= s.opts.MaxRequests && s.large(weight(h.key, len(f.Bytes()))):
+	case s.heavy >= s.opts.MaxRequests && s.large(weight(&h, len(f.Bytes()))):
 		return s.later(p, &s.larges)
 	case err != nil && h.key == keyAPIVersions && h.version > find(keyAPIVersions).Max:
 		p.versionTooHigh(h)
