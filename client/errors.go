@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/mqd-broker/mqd/client/internal/lane"
@@ -147,9 +148,7 @@ func (e *Error) Error() string {
 	// A refused hello tells its code itself.
 	if e.Code != wire.CodeNone && !errors.As(e.Err, new(*link.Refusal)) {
 		fmt.Fprintf(&b, ": %s: %s", e.Code, e.Code.Help())
-		if cause == e.Code.Help() {
-			cause = ""
-		}
+		cause = e.news(cause)
 	}
 	if e.Code == wire.CodeOffsetOutOfRange && e.ValidHigh >= 0 {
 		fmt.Fprintf(&b, " (%d to %d)", e.ValidLow, e.ValidHigh)
@@ -161,6 +160,19 @@ func (e *Error) Error() string {
 		b.WriteString(": outcome unknown")
 	}
 	return b.String()
+}
+
+// news is what a cause says that the name of the topic and the code's own words do not.
+func (e *Error) news(cause string) string {
+	if kind, ok := codeSentinels[e.Code]; ok {
+		if rest, ok := strings.CutPrefix(cause, plain(kind)); ok && (rest == "" || strings.HasPrefix(rest, ": ")) {
+			cause = strings.TrimPrefix(rest, ": ")
+		}
+	}
+	if cause == e.Code.Help() || e.Topic != "" && cause == strconv.Quote(e.Topic) {
+		return ""
+	}
+	return cause
 }
 
 // plain is an error's text for use within another one: the name of the package

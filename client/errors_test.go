@@ -17,7 +17,10 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"mqd: topic-create alerts: TopicExists: a topic of this name exists already: x": codeError("topic-create", "alerts", -1, wire.CodeTopicExists, "x"),
 		"mqd: fetch a/0 at offset 7: OffsetOutOfRange: the offset lies outside the log (1 to 2)": {
 			Op: "fetch", Topic: "a", Offset: 7, Code: wire.CodeOffsetOutOfRange, ValidLow: 1, ValidHigh: 2},
-		"mqd: topic-trim a/0: OffsetOutOfRange: the offset lies outside the log": codeError("topic-trim", "a", 0, wire.CodeOffsetOutOfRange, ""),
+		"mqd: topic-create alerts: TopicExists: a topic of this name exists already":           codeError("topic-create", "alerts", -1, wire.CodeTopicExists, `topic exists: "alerts"`),
+		"mqd: topic-create alerts: TopicExists: a topic of this name exists already: by him":   codeError("topic-create", "alerts", -1, wire.CodeTopicExists, "topic exists: by him"),
+		"mqd: topic-delete alerts: UnknownTopic: no topic has this name or id: unknown topics": codeError("topic-delete", "alerts", -1, wire.CodeUnknownTopic, "unknown topics"),
+		"mqd: topic-trim a/0: OffsetOutOfRange: the offset lies outside the log":               codeError("topic-trim", "a", 0, wire.CodeOffsetOutOfRange, ""),
 	} {
 		if e.Error() != want {
 			t.Errorf("%s\nwant %s", e, want)
