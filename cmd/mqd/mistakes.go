@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,5 +160,8 @@ func plainFlagError(err error) string {
 		}
 		text = strings.Replace(text, n.Error(), plain, 1)
 	}
-	return strings.Replace(text, ": time: missing unit in duration", ": expected a duration such as 100ms or 30s, found", 1)
+	return badDuration.ReplaceAllString(text, ": expected a duration such as 100ms or 30s, found ")
 }
+
+// badDuration is what Go says of what is no duration, up to that.
+var badDuration = regexp.MustCompile(`: time: (invalid|missing unit in|unknown unit "[^"]*" in) duration `)

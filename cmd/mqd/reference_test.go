@@ -195,6 +195,8 @@ func TestMistakesOnTheCommandLineAreErrors(t *testing.T) {
 		"topic create t --partitions -3":            "mqd: --partitions is -3, expected 0 or more",
 		"topic create t --partitions x":             `mqd: invalid argument "x" for "-p, --partitions" flag: expected a number; see: mqd topic create --help`,
 		"topic list --timeout 5":                    `mqd: invalid argument "5" for "--timeout" flag: expected a duration such as 100ms or 30s, found "5"; see: mqd topic list --help`,
+		"topic list --timeout abc":                  `mqd: invalid argument "abc" for "--timeout" flag: expected a duration such as 100ms or 30s, found "abc"; see: mqd topic list --help`,
+		"topic list --timeout 7d":                   `mqd: invalid argument "7d" for "--timeout" flag: expected a duration such as 100ms or 30s, found "7d"; see: mqd topic list --help`,
 		"topic list --server localhost:x":           `mqd: the broker's address (--server or MQD_SERVER) is "localhost:x", expected host:port with a port of 1 to 65535`,
 		"topic list --server localhost:0":           `mqd: the broker's address (--server or MQD_SERVER) is "localhost:0", expected host:port with a port of 1 to 65535`,
 		"generate messages --count -1":              `mqd: invalid argument "-1" for "-n, --count" flag: out of range; see: mqd generate messages --help`,

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -169,10 +170,16 @@ func unknownSection(name string) error {
 // unknownVariable is the error of a variable that has no section and key.
 func unknownVariable(variable string) error {
 	names := []string{ConfigVar, ServerVar, AdminVar}
+	byFlag := map[string]string{} // --listen is net.listen: who knows the flag tries MQD_LISTEN
+	var flags []string
 	for _, s := range Table() {
 		names = append(names, s.Env())
+		flag := EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+		byFlag[flag] = s.Env()
+		flags = append(flags, flag)
 	}
-	if best := Nearest(variable, names); best != "" {
+	best := cmp.Or(byFlag[variable], Nearest(variable, names), byFlag[Nearest(variable, flags)])
+	if best != "" {
 		return fmt.Errorf("environment variable %s means nothing; did you mean %s?", variable, best)
 	}
 	return fmt.Errorf("environment variable %s means nothing; settings are %sSECTION__KEY, with two underscores between, and \"mqd config print\" lists them", variable, EnvPrefix)

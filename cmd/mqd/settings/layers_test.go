@@ -212,12 +212,15 @@ func TestUnknownEnvironmentVariablesOfSettingsAreErrors(t *testing.T) {
 
 func TestVariablesThatMeanNothingAreErrors(t *testing.T) {
 	for variable, want := range map[string]string{
-		"MQD_SHARD_COUNT":  "means nothing; did you mean MQD_SHARD__COUNT?",
-		"MQD_JOURNAL_SIZE": "means nothing; did you mean MQD_JOURNAL__SIZE?",
-		"MQD_SERVR":        "means nothing; did you mean MQD_SERVER?",
-		"MQD_CONF":         "means nothing; did you mean MQD_CONFIG?",
-		"MQD_WHATEVER":     "means nothing; settings are MQD_SECTION__KEY",
-		"MQD_":             "means nothing",
+		"MQD_SHARD_COUNT":       "means nothing; did you mean MQD_SHARD__COUNT?",
+		"MQD_JOURNAL_SIZE":      "means nothing; did you mean MQD_JOURNAL__SIZE?",
+		"MQD_SERVR":             "means nothing; did you mean MQD_SERVER?",
+		"MQD_CONF":              "means nothing; did you mean MQD_CONFIG?",
+		"MQD_LISTEN":            "means nothing; did you mean MQD_NET__LISTEN?",
+		"MQD_MAX_MESSAGE_BYTES": "means nothing; did you mean MQD_TOPIC__MAX_MESSAGE_BYTES?",
+		"MQD_MAX_MESAGE_BYTE":   "means nothing; did you mean MQD_TOPIC__MAX_MESSAGE_BYTES?",
+		"MQD_WHATEVER":          "means nothing; settings are MQD_SECTION__KEY",
+		"MQD_":                  "means nothing",
 	} {
 		_, err := FromEnv([]string{variable + "=1"})
 		if err == nil || !strings.HasPrefix(err.Error(), "environment variable "+variable+" "+want) {

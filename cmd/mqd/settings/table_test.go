@@ -173,6 +173,7 @@ func TestValuesOutsideTheirLimitsAreRefusedWithTheLimits(t *testing.T) {
 		"number no number":  {"shard.count", "two", `flag: shard.count is "two", expected a whole number, auto, or 1 to 64`},
 		"no power of two":   {"net.recv_buffers", "100", "flag: net.recv_buffers is 100, expected a power of two"},
 		"duration unitless": {"net.idle_timeout", "30", `flag: net.idle_timeout is "30", expected a duration such as 200us, 100ms or 30s`},
+		"duration in days":  {"net.idle_timeout", "7d", `flag: net.idle_timeout is "7d", expected a duration such as 200us, 100ms or 30s; a day is 24h`},
 		"duration too long": {"shard.spin", "1s", "flag: shard.spin is 1s, expected 1us to 10ms"},
 		"unknown word":      {"shard.pin", "yes", `flag: shard.pin is "yes", expected one of auto, on, off`},
 		"no switch":         {"net.insecure", "1", `flag: net.insecure is "1", expected true or false`},

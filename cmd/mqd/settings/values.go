@@ -130,6 +130,8 @@ func (v durationValue) limits() string { return formatDuration(v.min) + " to " +
 func (v durationValue) set(text string) error {
 	d, err := time.ParseDuration(text)
 	switch {
+	case err != nil && strings.HasSuffix(text, "d"):
+		return fmt.Errorf("%q, expected a duration such as 200us, 100ms or 30s; a day is 24h", text)
 	case err != nil:
 		return fmt.Errorf("%q, expected a duration such as 200us, 100ms or 30s", text)
 	case d < v.min || d > v.max:
