@@ -38,22 +38,22 @@ var synchronizers = []string{"chronyd", "ntpd", "systemd-timesyn", "ptp4l", "phc
 // neighbours are the settings of network cards, of the time and of the group's memory.
 func neighbours() []Setting {
 	return []Setting{
-		{ID: "net.queues", Class: Reboot, Matters: Much, Level: Note, On: servers, look: receiveQueues,
+		{ID: "net.queues", Class: Manual, Matters: Much, Level: Note, On: servers, look: receiveQueues,
 			Why: "packets of one queue are handled by one CPU; with fewer queues than shards some CPUs do the work of all",
 			Fix: "ethtool -L INTERFACE combined NUMBER, as far as the card has them"},
-		{ID: "net.locality", Class: Reboot, Matters: Much, Level: Note, On: servers, look: onNodes(cardLocality),
+		{ID: "net.locality", Class: Manual, Matters: Much, Level: Note, On: servers, look: onNodes(cardLocality),
 			Why: "a card of another NUMA node than the drive has the packets of shards cross between sockets",
 			Fix: "put the card into a slot of the drive's node, or move the data to a drive of the card's"},
-		{ID: "net.missed", Class: Reboot, Matters: Much, Level: Warning, look: missedPackets,
+		{ID: "net.missed", Class: Manual, Matters: Much, Level: Warning, look: missedPackets,
 			Why: "packets that found the card's ring full are sent again by the peer, which takes 200 ms and more",
 			Fix: "ethtool -G INTERFACE rx NUMBER, up to what ethtool -g says; and look who keeps the CPU of its interrupts"},
-		{ID: "time.sync", Class: Reboot, Matters: Little, Level: Warning, look: timeSync,
+		{ID: "time.sync", Class: Manual, Matters: Little, Level: Warning, look: timeSync,
 			Why: "a record without a time gets the broker's; retention, lag in seconds and seeks by time believe it, and a clock that jumps moves them",
 			Fix: "run chrony or another client of NTP"},
-		{ID: "cgroup.memory_max", Class: Reboot, Matters: Much, Level: Warning, look: groupMemory,
+		{ID: "cgroup.memory_max", Class: Manual, Matters: Much, Level: Warning, look: groupMemory,
 			Why: "a broker that needs more than its group may have is killed by the kernel",
 			Fix: "MemoryMax= of the unit, or the container's limit: cache.size, memory.limit and 32 MiB for each shard together, and some"},
-		{ID: "cgroup.swap", Class: Reboot, Matters: Little, Level: Note, look: groupSwap,
+		{ID: "cgroup.swap", Class: Manual, Matters: Little, Level: Note, look: groupSwap,
 			Why: "Go's heap may go to swap, and a page that has to come back costs milliseconds",
 			Fix: "MemorySwapMax=0 in the unit, as mqd generate systemd has it"},
 	}

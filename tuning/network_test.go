@@ -64,6 +64,19 @@ func TestNetworkCardsAreLookedAt(t *testing.T) {
 	}
 }
 
+// What needs no boot does not say so: a boot is asked for by the kernel and its parameters.
+func TestOnlyTheKernelAsksForABoot(t *testing.T) {
+	var all []string
+	for _, s := range tuning.Catalogue() {
+		if s.Class == tuning.Reboot {
+			all = append(all, s.ID)
+		}
+	}
+	if want := []string{"kernel.version", "cpu.isolated"}; !slices.Equal(all, want) {
+		t.Errorf("%v, want %v", all, want)
+	}
+}
+
 func TestTheClockIsAskedAbout(t *testing.T) {
 	for _, c := range []struct {
 		sync    tuning.TimeSync

@@ -19,8 +19,10 @@ const (
 	Safe Class = "safe"
 	// HostWide changes are felt by other programs on the machine.
 	HostWide Class = "host"
-	// Reboot needs parameters of the kernel, or a process to be started again. They are
-	// told and never made.
+	// Manual is what a person does: limits of a unit, other programs, hardware. It is told
+	// and never made.
+	Manual Class = "manual"
+	// Reboot needs another kernel, or parameters of it. It is told and never made.
 	Reboot Class = "reboot"
 	// Unsafe may lose what was acknowledged, hang the machine, or weaken its security.
 	// It is reported and never made.

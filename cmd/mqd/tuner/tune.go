@@ -41,7 +41,7 @@ func (c *choice) add(cmd *cobra.Command) {
 // plan are the changes that flags ask for.
 func (c *choice) plan() (machine, *tuning.Report, []undo.Change, error) {
 	if c.class != string(tuning.Safe) && c.class != string(tuning.HostWide) {
-		return nil, nil, nil, fmt.Errorf("--class is %q, expected safe or host; what is of class reboot or unsafe is told and never changed", c.class)
+		return nil, nil, nil, fmt.Errorf("--class is %q, expected safe or host; what is of class manual, reboot or unsafe is told and never changed", c.class)
 	}
 	m, r, err := c.look()
 	if err != nil {

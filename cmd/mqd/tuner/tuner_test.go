@@ -209,7 +209,7 @@ func TestOnlyHarmlessChangesAreMadeUnlessAskedFor(t *testing.T) {
 	if m.Text("proc/sys/kernel/numa_balancing") != "1" || m.Text("sys/class/nvme/nvme1/power/pm_qos_latency_tolerance_us") != "0" {
 		t.Error("class safe changes what others feel, or does not change what they do not")
 	}
-	for _, class := range []string{"unsafe", "reboot", "all"} {
+	for _, class := range []string{"unsafe", "reboot", "manual", "all"} {
 		if _, err := onMachine(m, "apply", "--class", class); code(err) != 1 {
 			t.Errorf("--class %s: %v", class, err)
 		}
