@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mqd-broker/mqd/tuning/ethtool"
 	"github.com/mqd-broker/mqd/tuning/topology"
 )
 
@@ -28,6 +29,8 @@ type Host struct {
 	Clock func() time.Duration
 	// Sync tells what the kernel says of its clock; nil where that would tell nothing.
 	Sync func() (TimeSync, error)
+	// Coalescing asks the driver of a network card; nil where that would tell nothing.
+	Coalescing func(card string) (ethtool.Coalescing, error)
 }
 
 // process is a file of the process whose limits count.

@@ -15,6 +15,8 @@ const (
 	mostQueues = 16
 	// muchMissed is the share of packets, one in so many, that a card may have no room for.
 	muchMissed = 100_000
+	// longCoalesce is how long a card may wait before it interrupts.
+	longCoalesce = 10 * time.Microsecond
 	// leastMemory is what a broker takes with its defaults, in bytes: cache, heap, and the
 	// memory of some shards.
 	leastMemory = 1 << 30
@@ -47,6 +49,9 @@ func neighbours() []Setting {
 		{ID: "net.missed", Class: Manual, Matters: Much, Level: Warning, look: missedPackets,
 			Why: "packets that found the card's ring full are sent again by the peer, which takes 200 ms and more",
 			Fix: "ethtool -G INTERFACE rx NUMBER, up to what ethtool -g says; and look who keeps the CPU of its interrupts"},
+		{ID: "net.coalesce", Class: Manual, Matters: Much, Level: Note, On: []Profile{VM, Metal, Isolated}, look: coalescing,
+			Why: "a card waits before it interrupts, so that one interrupt tells of more packets; each batch waits as long",
+			Fix: "ethtool -C INTERFACE adaptive-rx off rx-usecs 0, for more interrupts, which cost CPU when there are many packets; it holds until the next boot"},
 		{ID: "time.sync", Class: Manual, Matters: Little, Level: Warning, look: timeSync,
 			Why: "a record without a time gets the broker's; retention, lag in seconds and seeks by time believe it, and a clock that jumps moves them",
 			Fix: "run chrony or another client of NTP"},
@@ -100,6 +105,27 @@ func missedPackets(h *Host) []reading {
 		}
 		all = append(all, reading{at: n.Name, path: dir + "rx_missed_errors", found: fmt.Sprintf("%d of %d packets", missed, packets),
 			want: judged(fmt.Sprintf("less than one in %d", muchMissed), missed <= packets/muchMissed)})
+	}
+	return all
+}
+
+// coalescing asks the drivers of cards. Those that do not know are left out.
+func coalescing(h *Host) []reading {
+	if h.Coalescing == nil {
+		return nil
+	}
+	var all []reading
+	for _, n := range h.cards() {
+		c, err := h.Coalescing(n.Name)
+		if err != nil {
+			continue
+		}
+		found := fmt.Sprintf("%d us", c.Wait.Microseconds())
+		if c.Adaptive {
+			found += ", adaptive"
+		}
+		all = append(all, reading{at: n.Name, found: found,
+			want: judged(fmt.Sprintf("at most %d us, not adaptive", longCoalesce.Microseconds()), !c.Adaptive && c.Wait <= longCoalesce)})
 	}
 	return all
 }

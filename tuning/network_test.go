@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mqd-broker/mqd/tuning"
+	"github.com/mqd-broker/mqd/tuning/ethtool"
 	"github.com/mqd-broker/mqd/tuning/fixture"
 	"github.com/mqd-broker/mqd/tuning/topology"
 )
@@ -61,6 +62,40 @@ func TestNetworkCardsAreLookedAt(t *testing.T) {
 		if got := found(t, server(t, c.files), c.id); got != c.want {
 			t.Errorf("%v: %s is %q, want %q", c.files, c.id, got, c.want)
 		}
+	}
+}
+
+func TestCardsAreAskedHowLongTheyWait(t *testing.T) {
+	const us = time.Microsecond
+	for _, c := range []struct {
+		card    ethtool.Coalescing
+		err     error
+		profile tuning.Profile
+		want    string
+	}{
+		{ethtool.Coalescing{}, nil, tuning.Metal, "ok ens1f0np0: 0 us"},
+		{ethtool.Coalescing{Wait: 10 * us}, nil, tuning.VM, "ok ens1f0np0: 10 us"},
+		{ethtool.Coalescing{Wait: 11 * us}, nil, tuning.Isolated, "note ens1f0np0: 11 us"},
+		{ethtool.Coalescing{Wait: 8 * us, Adaptive: true}, nil, tuning.VM, "note ens1f0np0: 8 us, adaptive"},
+		{ethtool.Coalescing{Wait: 50 * us}, nil, tuning.Laptop, ""},
+		{ethtool.Coalescing{}, errors.New("not here"), tuning.Metal, ""},
+	} {
+		h := server(t, nil)
+		h.Profile = c.profile
+		var asked []string
+		h.Coalescing = func(card string) (ethtool.Coalescing, error) {
+			asked = append(asked, card)
+			return c.card, c.err
+		}
+		if got := found(t, h, "net.coalesce"); got != c.want {
+			t.Errorf("%+v: %q, want %q", c, got, c.want)
+		}
+		if c.profile != tuning.Laptop && !slices.Equal(asked, []string{"ens1f0np0"}) { // the other card is down
+			t.Errorf("asked about %v", asked)
+		}
+	}
+	if got := found(t, server(t, nil), "net.coalesce"); got != "" {
+		t.Errorf("of a copy of a machine: %q", got)
 	}
 }
 

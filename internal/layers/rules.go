@@ -72,6 +72,7 @@ var Table = []Package{
 	{Path: "tuning/undo", Rank: 88},
 	{Path: "tuning/tree", Rank: 86},
 	{Path: "tuning/wake", Rank: 86},
+	{Path: "tuning/ethtool", Rank: 86, Traits: Unsafe, External: []string{modSys}},
 
 	// client stands outside the broker: see Never. It ranks above the front doors
 	// because its tests run a whole broker in the process.

@@ -45,7 +45,7 @@ where latency is lost; note. Limits are those of this process: of a service they
 so that --pid of the running broker tells more.
 
 With --root another machine is looked at, whose proc, sys, etc and var have been copied
-below a directory. What is measured, clock and io_uring, is left out there. --capture writes
+below a directory. What is measured or asked, clock, io_uring and cards, is left out there. --capture writes
 such a copy of what a check reads, a tar.gz to be unpacked below a directory. Names of the
 host, of people and of files, serial numbers and addresses of cards are not in it.
 

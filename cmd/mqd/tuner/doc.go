@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mqd-broker/mqd/tuning"
+	"github.com/mqd-broker/mqd/tuning/ethtool"
 	"github.com/mqd-broker/mqd/tuning/topology"
 	"github.com/mqd-broker/mqd/tuning/tree"
 	"github.com/mqd-broker/mqd/tuning/undo"
@@ -110,7 +111,7 @@ func (s *subject) look() (machine, *tuning.Report, error) {
 		h.Profile = tuning.Detect(h.Machine)
 	}
 	if filepath.Clean(s.root) == "/" { // what is measured is this machine
-		h.Probe, h.Clock, h.Sync = s.needs.Probe, tuning.MeasureClock, s.needs.Sync
+		h.Probe, h.Clock, h.Sync, h.Coalescing = s.needs.Probe, tuning.MeasureClock, s.needs.Sync, ethtool.Ask
 	}
 	return m, tuning.Check(h), nil
 }
