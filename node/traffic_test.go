@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mqd-broker/mqd/client"
@@ -308,11 +309,18 @@ func TestConnectionsAboveTheLimitAreClosedAtOnce(t *testing.T) {
 	r.stop()
 }
 
+// In a bubble, whose time passes only while everybody waits: a machine that stops for longer
+// than the timeout makes nobody silent.
 func TestOnlySilentConnectionsAreClosed(t *testing.T) {
+	synctest.Test(t, onlySilentConnectionsAreClosed)
+}
+
+func onlySilentConnectionsAreClosed(t *testing.T) {
 	cfg := small(2)
-	cfg.IdleTimeout = 2 * time.Second // a connection may be as slow as that
+	cfg.IdleTimeout = 2 * time.Second
 	r := newRig(t, cfg)
 	r.create(r.dial(), "t", 4, "flushed")
+	began := time.Now()
 	poll, silent := r.connect(0), r.connect(1)
 	if poll.hello.IdleTimeout != 2000 {
 		t.Errorf("idle timeout told: %d ms", poll.hello.IdleTimeout)
@@ -323,6 +331,9 @@ func TestOnlySilentConnectionsAreClosed(t *testing.T) {
 		open = append(open, poll.fetch(wire.FetchRequest{Topic: id, Partition: p, MaxWait: 600_000, MinBytes: 1}))
 	}
 	silent.mustEnd()
+	if d := time.Since(began); d < cfg.IdleTimeout {
+		t.Errorf("closed after %v", d)
+	}
 	// The other one was as silent, but it waits for messages.
 	for p, o := range open {
 		x := r.connect(anyShard)
