@@ -40,11 +40,6 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// Another user runs it too.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	mqd = filepath.Join(dir, "mqd")
 	build := exec.Command("go", "build", "-ldflags=-checklinkname=0 -X main.version=v0.0.0-test", "-o", mqd, "./cmd/mqd")
 	build.Dir = filepath.Join("..", "..")
@@ -52,6 +47,13 @@ func buildAndRun(m *testing.M) int {
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build ./cmd/mqd: %v\n%s", err, out)
 		return 1
+	}
+	// Another user runs it too, whatever the umask.
+	for _, path := range []string{dir, mqd} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	for _, pair := range os.Environ() {
 		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "MQD_") {
