@@ -52,6 +52,7 @@ type portRun struct {
 	turns
 	port        Port
 	load        Load
+	yield       func() // lets others run
 	id          uint32
 	began       time.Time
 	from, until int64
@@ -87,17 +88,22 @@ func RunPort(ctx context.Context, port Port, load Load) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := port.Open(ctx, fmt.Sprintf("mqd-bench-%08x", p.id), load.Partitions); err != nil {
-		return nil, fmt.Errorf("open: %w", err)
-	}
-	err = p.measure(ctx)
-	if cerr := port.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
-		err = fmt.Errorf("close: %w", cerr)
-	}
-	if err != nil {
+	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
 	return p.result(), nil
+}
+
+// run makes the measurement, on a topic of its own.
+func (p *portRun) run(ctx context.Context) error {
+	if err := p.port.Open(ctx, fmt.Sprintf("mqd-bench-%08x", p.id), p.load.Partitions); err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	err := p.measure(ctx)
+	if cerr := p.port.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
+		err = fmt.Errorf("close: %w", cerr)
+	}
+	return err
 }
 
 // inFlight is how many messages may wait for their answers: the frames of a closed loop, and
@@ -115,7 +121,7 @@ func newPortRun(port Port, load Load) (*portRun, error) {
 		return nil, err
 	}
 	p := &portRun{
-		port: port, load: load, id: newID(), room: make(chan struct{}, 1), sizes: sizes, keys: draw.NewKeys(load.Keys, load.KeySkew, load.Seed), noise: newNoise(load.Seed, load.Plain),
+		port: port, load: load, yield: runtime.Gosched, id: newID(), room: make(chan struct{}, 1), sizes: sizes, keys: draw.NewKeys(load.Keys, load.KeySkew, load.Seed), noise: newNoise(load.Seed, load.Plain),
 		slots: make([]portMessage, load.inFlight()), lanes: make([]ledger.Lane, load.Partitions), trackers: make([]ledger.Tracker, load.Partitions),
 	}
 	for i := range p.slots {
@@ -184,11 +190,11 @@ func (p *portRun) produce(ctx context.Context) error {
 			if wait := time.Duration(intended-now) - nap; wait > 0 {
 				time.Sleep(wait)
 			} else {
-				runtime.Gosched()
+				p.yield()
 			}
 		case p.send(intended, now):
 		case p.due != nil:
-			runtime.Gosched() // to note in time what becomes due
+			p.yield() // to note in time what becomes due
 		default:
 			p.await(ctx)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mqd-broker/mqd/bench/ledger"
@@ -183,19 +184,20 @@ func TestEachMisdeedOfAPortIsFound(t *testing.T) {
 }
 
 func TestAPortThatStallsIsNotTheClient(t *testing.T) {
-	var res *Result
-	for range tries {
-		p := newFakePort(honest)
-		p.stall = 300 * time.Millisecond
-		res = runPort(t, p, Load{Rate: 4000, Depth: 8})
-		if res.Late.Count != res.Ack.Count {
-			t.Errorf("%d messages acknowledged, the client came to %d", res.Ack.Count, res.Late.Count)
+	synctest.Test(t, func(t *testing.T) {
+		port := newFakePort(honest)
+		port.stall = 300 * time.Millisecond
+		load := Load{Rate: 4000, Depth: 8, Messages: 600, Duration: time.Minute, Warmup: -1, Durability: "fake"}
+		p, err := newPortRun(port, load.withDefaults())
+		if err != nil {
+			t.Fatal(err)
 		}
-		if res.Late.Mean <= res.Lag.Mean/2 {
-			return
+		p.yield = func() { time.Sleep(nap / 2) } // or the bubble's time would stand still
+		if err := p.run(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-	}
-	t.Errorf("the port stalled, and the client is blamed %d times, at last:\n%s", tries, res.Text())
+		notBlamed(t, p.result())
+	})
 }
 
 func TestAPortHasOneGeneratorAndSaysWhatItGuarantees(t *testing.T) {
