@@ -127,19 +127,22 @@ func TestC1CommitsFollowDelivery(t *testing.T) {
 }
 
 func TestReleaseWithoutAnotherPollCommitsNothing(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("alerts", 1)
-	b.put("alerts", 0, CompressNone, numbered(0, 3)...)
-	co := joinFake(t, b, Topics("alerts"), WithAutoCommit(time.Millisecond, 1))
-	take(t, co, 3).Release()
-	time.Sleep(20 * time.Millisecond) // gives a wrong commit time to come
-	if n := b.commitRequests(); n != 0 {
-		t.Fatalf("%d commits", n)
-	}
-	ctx, cancel := context.WithCancel(testContext(t))
-	cancel()
-	_, _ = co.Poll(ctx)
-	eventually(t, "the commit", func() bool { return b.committed("g", "alerts", 0) == 3 })
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t)
+		b.addTopic("alerts", 1)
+		b.put("alerts", 0, CompressNone, numbered(0, 3)...)
+		co := joinFake(t, b, Topics("alerts"), WithAutoCommit(time.Millisecond, 1))
+		take(t, co, 3).Release()
+		time.Sleep(time.Second) // of the bubble
+		synctest.Wait()
+		if n := b.commitRequests(); n != 0 {
+			t.Fatalf("%d commits", n)
+		}
+		ctx, cancel := context.WithCancel(testContext(t))
+		cancel()
+		_, _ = co.Poll(ctx)
+		eventually(t, "the commit", func() bool { return b.committed("g", "alerts", 0) == 3 })
+	})
 }
 
 // reader is a member whose records are noted until it is stopped.
