@@ -48,6 +48,13 @@ func dial(lp *drive.Loop, target Target, talk dialect.Dialect, shard int32, bufB
 	return l, hello, nil
 }
 
+// Connect opens a connection of the batch protocol, for whoever measures with frames of its own.
+// bufBytes and partBytes are as in drive.NewLink.
+func Connect(lp *drive.Loop, target Target, bufBytes, partBytes int) (*drive.Link, error) {
+	l, _, err := dial(lp, target, nil, wire.AnyShard, bufBytes, partBytes)
+	return l, err
+}
+
 // Topic is a topic of a run.
 type Topic struct {
 	Name   string       `json:"name"`

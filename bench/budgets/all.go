@@ -33,7 +33,7 @@ type Options struct {
 	// them, 0: 400 ms; Long that of the others, 0: 3 s.
 	Rounds      int
 	Piece, Long time.Duration
-	// Backlog is the number of messages of a consumer's backlog, 0: 1,000,000;
+	// Backlog is the number of messages of a consumer's backlog, 0: 6,000,000;
 	// Restart the bytes of messages in a broker that is killed, 0: 256 MiB.
 	Backlog int
 	Restart int64
@@ -54,7 +54,7 @@ func (o Options) withDefaults() Options {
 		o.Long = 3 * time.Second
 	}
 	if o.Backlog == 0 {
-		o.Backlog = 1_000_000
+		o.Backlog = 6_000_000
 	}
 	if o.Restart == 0 {
 		o.Restart = 256 << 20

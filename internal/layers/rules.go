@@ -58,6 +58,7 @@ var Table = []Package{
 	{Path: "bench/agent", Rank: 91},
 	{Path: "bench", Rank: 90, External: []string{modSys, modCPUID, modHDR}},
 	{Path: "bench/backlog", Rank: 90},
+	{Path: "bench/catchup", Rank: 91},
 	{Path: "bench/drive", Rank: 89},
 	{Path: "bench/dialect", Rank: 88, External: []string{modKmsg}},
 	{Path: "bench/draw", Rank: 0},

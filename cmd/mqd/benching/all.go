@@ -40,7 +40,7 @@ they went out, or with --strict.`,
 	flags.IntVar(&o.Rounds, "rounds", 7, "`rounds` of what is compared in turn")
 	flags.DurationVar(&o.Piece, "piece", 400*time.Millisecond, "length of a measurement in a round")
 	flags.DurationVar(&o.Long, "long", 3*time.Second, "length of other measurements")
-	flags.IntVar(&o.Backlog, "backlog", 1_000_000, "`messages` of a consumer's backlog")
+	flags.IntVar(&o.Backlog, "backlog", 6_000_000, "`messages` of a consumer's backlog")
 	flags.StringVar(&restart, "restart-size", "256MiB", "`size` of the messages in a broker that is killed and started again")
 	flags.BoolVar(&o.Doors, "doors", false, "measure only Kafka's door beside the native one, and idle connections")
 	flags.BoolVar(&strict, "strict", false, "exit with 1 as well if a budget fails")
