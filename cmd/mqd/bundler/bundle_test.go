@@ -28,6 +28,11 @@ const nowhere = "127.0.0.1:1"
 
 // make1 runs the verb and returns what it prints.
 func make1(ctx context.Context, in string, args ...string) (string, error) {
+	return make1From(ctx, strings.NewReader(in), args...)
+}
+
+// make1From is make1 with a standard input that need not end.
+func make1From(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	cmd := New(Needs{
 		Resolve: func(*cobra.Command) (*settings.Config, error) { return settings.Merge() },
 		Build:   func() ([]byte, error) { return []byte(`{"version":"v1"}`), nil },
@@ -36,7 +41,7 @@ func make1(ctx context.Context, in string, args ...string) (string, error) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var out bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetIn(strings.NewReader(in))
+	cmd.SetIn(in)
 	cmd.SetArgs(append([]string{"bundle", "--between", "0s"}, args...))
 	err := cmd.ExecuteContext(ctx)
 	return out.String(), err
@@ -262,11 +267,47 @@ func TestTheEndOfALogIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{file, "-"} {
-			end, err := tail(name, strings.NewReader(all))
+			end, err := endOf(t.Context(), name, strings.NewReader(all))
 			if want := all[max(0, len(all)-mostLog):]; err != nil || string(end) != want {
 				t.Errorf("%s of %d bytes: %d bytes, %v", name, len(all), len(end), err)
 			}
 		}
+	}
+}
+
+// stopping is a log that never ends. Whoever reads it is told to stop meanwhile.
+type stopping struct {
+	stop  context.CancelFunc
+	stuck <-chan struct{} // nothing comes before it is closed; nil: there is always more
+}
+
+func (r stopping) Read(p []byte) (int, error) {
+	r.stop()
+	if r.stuck != nil {
+		<-r.stuck
+	}
+	return len(p), nil
+}
+
+func TestALogThatNeverEndsDoesNotOutliveTheSignal(t *testing.T) {
+	stuck := make(chan struct{})
+	defer close(stuck)
+	for name, until := range map[string]<-chan struct{}{"endless": nil, "silent": stuck} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		out := filepath.Join(t.TempDir(), "b.tar.gz")
+		_, err := make1From(ctx, stopping{cancel, until}, "--admin", nowhere, "--data-dir", directory(t), "--log", "-", "--out", out)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: half a bundle was left: %v", name, err)
+		}
+	}
+	// The reading itself ends too, and not only the wait for it.
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := tail(ctx, "-", stopping{stop: cancel}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }
 

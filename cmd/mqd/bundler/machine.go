@@ -2,6 +2,7 @@ package bundler
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -108,8 +109,28 @@ func listing(dir string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// tail is the end of a log: of a file, or of what comes in for "-".
-func tail(name string, in io.Reader) (end []byte, err error) {
+// endOf is the end of a log, or the reason why ctx has ended: what is no file, such as a
+// pipe from journalctl -f, may have nothing to read for ever, or never end.
+func endOf(ctx context.Context, name string, in io.Reader) ([]byte, error) {
+	type result struct {
+		end []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		end, err := tail(ctx, name, in)
+		done <- result{end, err}
+	}()
+	select {
+	case r := <-done:
+		return r.end, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// tail is the end of a log: of a file, or of what comes in for "-" until ctx ends.
+func tail(ctx context.Context, name string, in io.Reader) (end []byte, err error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -125,6 +146,9 @@ func tail(name string, in io.Reader) (end []byte, err error) {
 	}
 	piece := make([]byte, 64<<10)
 	for err == nil {
+		if err = context.Cause(ctx); err != nil {
+			break
+		}
 		var n int
 		n, err = in.Read(piece)
 		if end = append(end, piece[:n]...); len(end) > 2*mostLog {

@@ -200,7 +200,7 @@ func (o *order) gather(ctx context.Context, b *bundle, cmd *cobra.Command, n Nee
 	list, err := listing(dir)
 	b.add("data.txt", "names and sizes of the files in the data directory", text, list, err).flag = "data-dir"
 	for at, name := range o.logs {
-		end, err := tail(name, cmd.InOrStdin())
+		end, err := endOf(ctx, name, cmd.InOrStdin())
 		b.add(fmt.Sprintf("log-%d.txt", at+1), "the end of "+name, text, end, err).flag = "log"
 	}
 	i.ask(ctx, b, "broker/", others(int(o.cpu/time.Second)))
