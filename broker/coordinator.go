@@ -301,9 +301,7 @@ func (c *coordinator) turn() int {
 	if due := c.turnClassic(); due >= 0 {
 		next = max(now, min(next, due))
 	}
-	if !c.timer.Armed() || c.timer.When() > next {
-		c.b.loop.Arm(&c.timer, next) // sooner than it was, if members have come
-	}
+	c.b.loop.ArmBy(&c.timer, next) // sooner than it was, if members have come
 	return n
 }
 

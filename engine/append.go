@@ -99,7 +99,7 @@ func (s *Store) Append(a *Append) error {
 	s.slowDown(n)
 	s.copyIn(p, a, maxTimestamp)
 	s.markDirty(p, lsn)
-	s.enqueue(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class, at: s.appendedAt(a)})
+	s.written.Push(pending{lsn: lsn, part: p, seg: p.active, endPos: p.active.Size, endOffset: p.next, req: a, class: p.class, at: s.appendedAt(a)})
 	if p.class == ClassWritten {
 		s.noteUnflushed(p, lsn, int64(n))
 	}
@@ -161,7 +161,6 @@ func (s *Store) copyIn(p *Partition, a *Append, maxTimestamp int64) {
 	seg.appendTime = a.AppendTime
 	seg.maxTimestamp = max(seg.maxTimestamp, maxTimestamp)
 	p.next += int64(a.Header.LastOffsetDelta) + 1
-	seg.endOffset = p.next
 	if a.Header.ProducerID != batch.NoProducer {
 		s.producers.Add(&p.producers, &a.Header, a.AppendTime, s.loop.Now())
 	}
@@ -207,8 +206,6 @@ func (s *Store) Time() int64 {
 
 // appendedAt is when a is appended: the turn may have begun before its check ended.
 func (s *Store) appendedAt(a *Append) int64 { return max(s.loop.Now(), a.Arrived) }
-
-func (s *Store) enqueue(r pending) { s.written.Push(r) }
 
 // pendingFull bounds the appends that wait for the journal.
 func (s *Store) pendingFull() bool {

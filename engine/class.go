@@ -38,22 +38,11 @@ func (s *Store) Configure(p *Partition, cfg PartitionConfig, done ConfigDone) {
 		p.inChanging = true
 		s.changing.Push(p)
 	}
-	s.changeClasses()
-}
-
-// changeClasses goes on with changes of class. Whoever hears of one may ask for
-// another, which waits for its turn in the list.
-func (s *Store) changeClasses() {
-	if s.inChanges {
-		return
-	}
-	s.inChanges = true
-	s.changing.Rotate(s.changing.Len(), s.changeClass)
-	s.inChanges = false
+	s.changing.Pass(s.changeClass)
 }
 
 // changeClass goes on with the oldest change of p, and reports whether there is none
-// any more.
+// any more. Whoever hears of one may ask for another, which waits for its turn.
 func (s *Store) changeClass(p *Partition) bool {
 	for len(p.changes) > 0 {
 		ch := &p.changes[0]

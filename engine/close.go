@@ -42,7 +42,7 @@ func (s *Store) turnClose(now, wall int64) {
 	case closeJournal:
 		s.journal.Close(now, wall)
 		s.progressed(s.journal.FlushedLSN()) // writers that wait for room get none any more
-		busy := s.writing > 0 || s.indexes.Sealing() > 0 || s.opens > 0 || s.checkpoint.stage == checkpointWrite || s.remover.Busy() || !s.cleaner.Resting()
+		busy := s.writing > 0 || s.indexes.Sealing() > 0 || s.files.Opening() > 0 || s.checkpoint.stage == checkpointWrite || s.remover.Busy() || !s.cleaner.Resting()
 		if s.journal.Idle() && !busy {
 			s.closing = closeDone
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/indexing"
@@ -88,11 +89,11 @@ func (s *Store) stopCold(c *coldRead) {
 
 func (c *coldRead) begin() {
 	c.held, c.verified, c.noIndex, c.probing = false, false, false, nil
-	c.s.openSegment(c.r.Part, c.seg, c)
+	c.s.files.Open(&c.seg.file, c.seg, c)
 }
 
-// segmentOpen continues when the file is open.
-func (c *coldRead) segmentOpen(err error) {
+// FileOpen continues when the segment's file is open.
+func (c *coldRead) FileOpen(err error) {
 	if err != nil {
 		c.finish(c.s.storage(err))
 		return
@@ -146,7 +147,7 @@ func (c *coldRead) readInto(buf []byte, pos int64) {
 		c.beyond()
 		return
 	}
-	c.data = aio.Op{Kind: aio.KindRead, File: c.seg.file, Buf: buf[:n], Off: c.at, Owner: c}
+	c.data = aio.Op{Kind: aio.KindRead, File: c.seg.file.Handle, Buf: buf[:n], Off: c.at, Owner: c}
 	c.since = c.s.loop.Now()
 	c.s.drv.Submit(&c.data)
 }
@@ -178,7 +179,7 @@ func (c *coldRead) Complete(op *aio.Op) {
 func (c *coldRead) check(have []byte) error {
 	seg := c.seg
 	if short := min(int64(len(c.data.Buf)), seg.InFile-c.at) - int64(len(have)); short > 0 {
-		return fmt.Errorf("%s: %w: %d bytes are missing at %d", c.r.Part.logPath(seg), ErrCorrupt, short, c.at)
+		return fmt.Errorf("%s: %w: %d bytes are missing at %d", seg.Path(), ErrCorrupt, short, c.at)
 	}
 	if !seg.index.HasRegions() {
 		return nil
@@ -249,6 +250,12 @@ func (c *coldRead) beyond() {
 
 // Index is the segment's.
 func (seg *segfile) Index() *indexing.State { return &seg.index }
+
+// Path names the segment's file.
+func (seg *segfile) Path() string { return filepath.Join(seg.part.dir, segment.LogName(seg.base)) }
+
+// Busy reports whether the segment's open file is in use.
+func (seg *segfile) Busy() bool { return seg.reads > 0 || seg.writing }
 
 // Sealed reports whether the segment is complete, Read whether somebody reads it.
 func (seg *segfile) Sealed() bool { return seg.sealed }

@@ -123,12 +123,10 @@ func (r *replacement) turn() {
 	case !seg.gated && !p.mem.DropThrough(&seg.Segment):
 	default:
 		seg.gated = true
-		if seg.reads > 0 || seg.opening != nil || seg.index.Busy() {
+		if seg.reads > 0 || seg.file.Opening() || seg.index.Busy() {
 			return
 		}
-		if seg.file != aio.NoFile {
-			s.closeFile(seg)
-		}
+		s.files.Close(&seg.file)
 		r.swapping = true
 		r.op = aio.JobOp{Job: &r.swap, Owner: r}
 		s.drv.SubmitJob(&r.op)
@@ -139,7 +137,7 @@ func (r *replacement) turn() {
 func (r *replacement) CompleteJob(op *aio.JobOp) {
 	if r.swap.Done {
 		seg := r.seg
-		seg.Size, seg.Safe, seg.InFile, seg.flushed, seg.allocated = r.bytes, r.bytes, r.bytes, r.bytes, r.bytes
+		seg.Size, seg.Safe, seg.InFile, seg.flushed, seg.file.Allocated = r.bytes, r.bytes, r.bytes, r.bytes, r.bytes
 		seg.rewrites++
 		r.s.indexes.Replace(seg, r.index)
 	}

@@ -569,7 +569,7 @@ func TestADamagedSegmentIsLeftAlone(t *testing.T) {
 	k.checkpointAll()
 	p := k.p()
 	seg := p.bases[1]
-	if err := k.w.Corrupt(p.logPath(seg), seg.Size/2, 4); err != nil {
+	if err := k.w.Corrupt(seg.Path(), seg.Size/2, 4); err != nil {
 		t.Fatal(err)
 	}
 	size := seg.Size
@@ -619,7 +619,7 @@ func TestATombstoneStaysForWhatCouldNotBeReadOnce(t *testing.T) {
 			if c.value {
 				seg = k.p().first
 			}
-			k.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: k.p().logPath(seg)}, Skip: c.skip})
+			k.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Reads, Path: seg.Path()}, Skip: c.skip})
 			k.pass()
 			k.run(10 * time.Second)
 			for segments := 9; segments < 18; segments += 3 {

@@ -34,7 +34,7 @@ func (c *coldRead) probe(cause error) bool {
 		return false
 	}
 	c.probing = cause
-	c.data = aio.Op{Kind: aio.KindRead, File: c.seg.file, Buf: c.buf[:aio.BlockSize], Off: far, Owner: c}
+	c.data = aio.Op{Kind: aio.KindRead, File: c.seg.file.Handle, Buf: c.buf[:aio.BlockSize], Off: far, Owner: c}
 	c.s.drv.Submit(&c.data)
 	return true
 }
@@ -71,7 +71,7 @@ func (c *coldRead) damaged(next int64, found string) {
 	}
 	c.r.Next = max(c.r.start+1, min(next, p.visible))
 	c.finish(&CorruptError{
-		Path: p.logPath(c.seg), Pos: c.want, Offset: c.r.start,
+		Path: c.seg.Path(), Pos: c.want, Offset: c.r.start,
 		Expected: fmt.Sprintf("a batch with offset %d", c.r.start), Found: found,
 	})
 }

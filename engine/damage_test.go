@@ -210,7 +210,7 @@ func (r *rig) placeOf(p *Partition, sent []*produced, n int) (path string, pos i
 			pos += int64(len(a.Batch))
 		}
 	}
-	return p.logPath(seg), pos
+	return seg.Path(), pos
 }
 
 func TestRotCostsOneBatchWhereverItIs(t *testing.T) {
@@ -268,7 +268,7 @@ func TestABadSectorCostsWhatLiesInItsBlock(t *testing.T) {
 	p := r.part(id, 0)
 	seg := p.first
 	const block = 4096
-	if err := r.w.BadSectors(p.logPath(seg), block+512, 512); err != nil {
+	if err := r.w.BadSectors(seg.Path(), block+512, 512); err != nil {
 		t.Fatal(err)
 	}
 	got := r.readFrom(p, 0)
@@ -300,7 +300,7 @@ func TestAReadErrorThatPassesIsNoDamage(t *testing.T) {
 	if passing.Hits() != 2 || len(seg.index.Damage) != 0 {
 		t.Fatalf("%d faults, damage %v", passing.Hits(), seg.index.Damage)
 	}
-	if err := r.w.BadSectors(p.logPath(seg), 0, 512); err != nil {
+	if err := r.w.BadSectors(seg.Path(), 0, 512); err != nil {
 		t.Fatal(err)
 	}
 	verified := p.store.Stats().Verifications
@@ -387,7 +387,7 @@ func TestIndexFilesAreCaches(t *testing.T) {
 			p := r.part(id, 0)
 			r.readFrom(p, 0)
 			for seg := p.first; seg.next != nil; seg = seg.next {
-				path := strings.TrimSuffix(p.logPath(seg), ".log") + ".index"
+				path := strings.TrimSuffix(seg.Path(), ".log") + ".index"
 				old, err := aio.ReadFile(r.w.FS(), path, 1<<20)
 				if err != nil {
 					t.Fatal(err)
@@ -412,7 +412,7 @@ func TestAnIndexMadeAnewDoesNotTellWhenBatchesWereAppended(t *testing.T) {
 	for range 60 { // several entries of an index
 		sent = append(sent, r.sendWait(r.part(id, 0), 2, 300))
 	}
-	log := r.part(id, 0).logPath(r.part(id, 0).active)
+	log := r.part(id, 0).active.Path()
 	r.close()
 	r.w.Kill()
 	path := strings.TrimSuffix(log, ".log") + ".index"
@@ -435,7 +435,7 @@ func TestAStaleIndexIsNotBelieved(t *testing.T) {
 	r, id, sent := threeSegments(t)
 	p := r.part(id, 0)
 	r.readFrom(p, 0) // builds the index of the active segment
-	path := strings.TrimSuffix(p.logPath(p.active), ".log") + ".index"
+	path := strings.TrimSuffix(p.active.Path(), ".log") + ".index"
 	old, err := aio.ReadFile(r.w.FS(), path, 1<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -458,7 +458,7 @@ func TestColdReadsGoOnWhenTheIndexCannotBeWritten(t *testing.T) {
 	r, id, sent := threeSegments(t)
 	p := r.part(id, 0)
 	for seg := p.first; seg.next != nil; seg = seg.next {
-		r.remove(strings.TrimSuffix(p.logPath(seg), ".log") + ".index")
+		r.remove(strings.TrimSuffix(seg.Path(), ".log") + ".index")
 	}
 	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Writes, Path: "*.index*"}, Times: sim.Always, Err: syscall.ENOSPC})
 	var f found

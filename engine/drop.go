@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/mqd-broker/mqd/engine/aio"
-)
+import "slices"
 
 // DropDone hears that a partition is gone from memory.
 type DropDone interface {
@@ -25,25 +21,18 @@ func (s *Store) Drop(p *Partition, done DropDone) {
 	s.markClean(p)
 	s.discard(p)
 	s.dropping.Push(p)
-	s.finishDrops()
+	s.dropping.Pass(s.finishDrop)
 }
 
-// finishDrops ends the drops of partitions of which nothing is in flight. Whoever
-// hears of one may drop another.
-func (s *Store) finishDrops() {
-	if s.inDrops {
-		return
+// finishDrop ends the drop of a partition of which nothing is in flight. Whoever hears
+// of one may drop another.
+func (s *Store) finishDrop(p *Partition) bool {
+	if s.inUse(p) {
+		return false
 	}
-	s.inDrops = true
-	s.dropping.Rotate(s.dropping.Len(), func(p *Partition) bool {
-		if s.inUse(p) {
-			return false
-		}
-		s.forget(p)
-		p.dropDone.Dropped(p.key)
-		return true
-	})
-	s.inDrops = false
+	s.forget(p)
+	p.dropDone.Dropped(p.key)
+	return true
 }
 
 // inUse reports whether anything of p is in flight. After the log has failed the
@@ -62,7 +51,7 @@ func (s *Store) inUse(p *Partition) bool {
 
 // inUse reports whether anybody is at work on seg.
 func (seg *segfile) inUse() bool {
-	return seg.gated || seg.reads > 0 || seg.opening != nil || seg.writing || seg.index.Busy()
+	return seg.gated || seg.Busy() || seg.file.Opening() || seg.index.Busy()
 }
 
 // forget gives back everything that p holds.
@@ -71,9 +60,7 @@ func (s *Store) forget(p *Partition) {
 		p.mem.DropOldest()
 	}
 	for seg := p.first; seg != nil; seg = seg.next {
-		if seg.file != aio.NoFile {
-			s.closeFile(seg)
-		}
+		s.files.Close(&seg.file)
 		seg.index.Tail.Release()
 	}
 	s.markClean(p)

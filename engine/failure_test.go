@@ -146,9 +146,9 @@ func TestAWriterThatComesTooLateForTheJournalLetsTheEndGo(t *testing.T) {
 	sent = append(sent, r.sendWait(late, 2, 300))
 	other := r.sendWait(full, 2, 300)
 	noSpace := r.w.Inject(sim.Fault{
-		Filter: sim.Filter{Ops: sim.Allocates, Path: full.logPath(full.active)}, Times: sim.Always, Err: syscall.ENOSPC,
+		Filter: sim.Filter{Ops: sim.Allocates, Path: full.active.Path()}, Times: sim.Always, Err: syscall.ENOSPC,
 	})
-	hold := r.w.Hold(sim.Filter{Ops: sim.Reads, Path: late.logPath(late.active)})
+	hold := r.w.Hold(sim.Filter{Ops: sim.Reads, Path: late.active.Path()})
 	s := r.shards[0].store
 	s.Close()
 	r.until("the end without a checkpoint", func() bool { return s.closing == closeJournal && hold.Count() > 0 })

@@ -39,7 +39,7 @@ func mustMissTheMiddle(t *testing.T, index bool) {
 	r, id, sent := threeSegments(t)
 	p := r.part(id, 0)
 	from, to := p.first.next.base, p.first.next.next.base
-	path := p.logPath(p.first.next)
+	path := p.first.next.Path()
 	r.w.Kill()
 	r.remove(path)
 	if !index {
@@ -199,7 +199,7 @@ func TestAFilesystemThatTurnsReadOnlyStopsTheLog(t *testing.T) {
 // no segment is left alone.
 func TestSegmentsBehindTheEndAreSetAside(t *testing.T) {
 	r, id, sent := threeSegments(t)
-	dir := filepath.Dir(r.part(id, 0).logPath(r.part(id, 0).first))
+	dir := filepath.Dir(r.part(id, 0).first.Path())
 	r.w.Kill()
 	planted := []string{segment.LogName(1 << 30), segment.IndexName(77), "README", "12.log", "-1.log"}
 	for _, name := range planted {
@@ -226,7 +226,7 @@ func TestSegmentsBehindTheEndAreSetAside(t *testing.T) {
 // behind them stays.
 func TestFilesOfOthersAreLeftAlone(t *testing.T) {
 	r, id, sent := threeSegments(t)
-	topic := filepath.Dir(filepath.Dir(r.part(id, 0).logPath(r.part(id, 0).first)))
+	topic := filepath.Dir(filepath.Dir(r.part(id, 0).first.Path()))
 	r.w.Kill()
 	planted := []string{
 		rigDir + "/README", rigDir + "/journals/journal-x", rigDir + "/journals/journal-", rigDir + "/journals/notes",

@@ -130,7 +130,7 @@ func TestAPartitionWithoutMessagesGoesOnBehindALostJournal(t *testing.T) {
 	r.sendWait(p, 1, 300)
 	r.trim(p, p.End())
 	r.checkpointAll()
-	path := p.logPath(p.active)
+	path := p.active.Path()
 	r.loseJournal(0)
 	f, err := r.w.FS().Open(path, aio.OpenWrite|aio.OpenCreate) // as a salvage makes it
 	if err != nil {
@@ -194,7 +194,7 @@ func TestOnlyBatchesOfTheLifeThatLostItsJournalAreKept(t *testing.T) {
 		p := r.part(id, 0)
 		sent := r.sendWait(p, 1, 300)
 		r.checkpointAll()
-		path, end, next := p.logPath(p.active), p.active.Size, p.End()
+		path, end, next := p.active.Path(), p.active.Size, p.End()
 		r.w.Kill()
 		left := testBatch(t, 1, 300)
 		batch.Stamp(left, next, int32(r.rec.Term)-age)

@@ -202,7 +202,7 @@ func startOnAFullDisk(t *testing.T, given int64) {
 	}
 	r.checkpointAll()
 	late = append(late, r.sendWait(q, 1, 100))
-	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Allocates, Path: q.logPath(q.active)}, Times: sim.Always, Err: syscall.ENOSPC})
+	full := r.w.Inject(sim.Fault{Filter: sim.Filter{Ops: sim.Allocates, Path: q.active.Path()}, Times: sim.Always, Err: syscall.ENOSPC})
 	for range 50 {
 		late = append(late, r.sendWait(q, 4, 800))
 	}
@@ -242,7 +242,7 @@ func TestNothingIsTakenInAdvanceOfWhatTheBallastGave(t *testing.T) {
 	s.opts.Ballast = b
 	k.Begin(true)
 	r.checkpointAll()
-	if !b.Missing() || p.active.allocated != aio.BlockSize {
-		t.Fatalf("ballast missing %v, %d bytes allocated for a message", b.Missing(), p.active.allocated)
+	if !b.Missing() || p.active.file.Allocated != aio.BlockSize {
+		t.Fatalf("ballast missing %v, %d bytes allocated for a message", b.Missing(), p.active.file.Allocated)
 	}
 }

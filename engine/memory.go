@@ -31,7 +31,7 @@ func (s *Store) appendMemory(p *Partition, a *Append, maxTimestamp int64) {
 	if s.memoryBytes >= p.cfg.FlushBytes {
 		s.memoryDue = true
 	}
-	s.armMemory(s.loop.Now() + int64(p.cfg.FlushInterval))
+	s.loop.ArmBy(&s.memoryTimer, s.loop.Now()+int64(p.cfg.FlushInterval))
 	p.setVisible(p.next, seg, seg.Size)
 	a.Class, a.Err = ClassMemory, nil
 	a.Owner.Appended(a)
@@ -99,7 +99,7 @@ func (s *Store) journalOldest(need journal.Need) bool {
 	}
 	s.slowDown(u.size)
 	s.markDirty(p, lsn)
-	s.enqueue(pending{lsn: lsn, part: p, seg: u.seg, endPos: u.pos + int64(u.size), endOffset: u.endOffset, class: ClassMemory})
+	s.written.Push(pending{lsn: lsn, part: p, seg: u.seg, endPos: u.pos + int64(u.size), endOffset: u.endOffset, class: ClassMemory})
 	s.noteUnflushed(p, lsn, int64(u.size))
 	s.memoryBytes -= int64(u.size)
 	p.memory--
@@ -143,11 +143,4 @@ func (s *Store) gather(u *unjournaled) [][]byte {
 		c, at = c.Next(), 0
 	}
 	return pieces
-}
-
-// armMemory makes sure that the queue is flushed by when.
-func (s *Store) armMemory(when int64) {
-	if !s.memoryTimer.Armed() || s.memoryTimer.When() > when {
-		s.loop.Arm(&s.memoryTimer, when)
-	}
 }

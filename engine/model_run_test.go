@@ -690,10 +690,10 @@ func (r *rig) verifyPart(p *Partition) {
 			j.LogBytes = seg.flushed
 		}
 		if err := j.Run(r.w.FS()); err != nil {
-			r.t.Fatalf("verify %s: %v", p.logPath(seg), err)
+			r.t.Fatalf("verify %s: %v", seg.Path(), err)
 		}
 		if len(j.Damage) > 0 || j.IndexFault != nil && seg.sealed {
-			r.t.Fatalf("verify %s (%d bytes, sealed %v): index %v, damage %+v", p.logPath(seg), seg.Size, seg.sealed, j.IndexFault, j.Damage)
+			r.t.Fatalf("verify %s (%d bytes, sealed %v): index %v, damage %+v", seg.Path(), seg.Size, seg.sealed, j.IndexFault, j.Damage)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/mqd-broker/mqd/engine/aio"
+	"github.com/mqd-broker/mqd/engine/filepool"
 	"github.com/mqd-broker/mqd/engine/layout"
 	"github.com/mqd-broker/mqd/engine/recovery"
 	"github.com/mqd-broker/mqd/engine/segment"
@@ -38,15 +38,14 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	p.start.Restore(st.LogStart)
 	s.remover.Add(p.dir, st.Below)
 	for i, seg := range st.Segments {
-		f := &segfile{part: p, base: seg.Base, file: aio.NoFile, created: true, entry: true}
+		f := &segfile{part: p, base: seg.Base, file: filepool.Closed(true, seg.Allocated), entry: true}
 		f.Size, f.Safe, f.InFile, f.flushed, f.index.TailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size
-		f.allocated = seg.Allocated
 		end := st.NextOffset
 		if i+1 < len(st.Segments) {
 			end = st.Segments[i+1].Base
 			f.sealed = true
 		}
-		f.endOffset, f.safeOffset, f.writtenOffset, f.flushedOffset = end, end, end, end
+		f.safeOffset, f.flushedOffset = end, end
 		f.index.Tail = segment.NewTailIndex(p.segmentID(seg.Base), int(cfg.IndexInterval), s.entries, f.Size, end)
 		f.appendTime, f.maxTimestamp = st.AppendTime, st.MaxTimestamp
 		p.linkSegment(f)
@@ -55,10 +54,6 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	if p.active != nil {
 		p.unwritten = p.active
 		p.visSeg, p.visPos = p.active, p.active.Size
-		// The next batch may lie above the end: behind a gap.
-		if p.next > p.active.base {
-			p.active.endOffset = p.next
-		}
 	}
 	return p
 }

@@ -3,11 +3,11 @@ package engine
 import (
 	"sort"
 
-	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/checkpoint"
 	"github.com/mqd-broker/mqd/engine/chunks"
 	"github.com/mqd-broker/mqd/engine/compaction"
 	"github.com/mqd-broker/mqd/engine/dirsync"
+	"github.com/mqd-broker/mqd/engine/filepool"
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/journal"
 	"github.com/mqd-broker/mqd/engine/order"
@@ -27,17 +27,14 @@ type segfile struct {
 	chunks.Segment       // what is where of its bytes
 	flushed        int64 // position up to which the file is durable
 
-	// Offsets that belong to the positions Size, Safe, InFile and flushed.
-	endOffset, safeOffset, writtenOffset, flushedOffset int64
+	// Offsets that belong to the positions Safe and flushed.
+	safeOffset, flushedOffset int64
 
-	file      aio.File
-	opening   *opening
-	writing   bool // a writer is at work on it
-	allocated int64
-	created   bool // the file exists
-	entry     bool // its directory entry is durable
-	closed    bool // no more appends: a later segment exists
-	sealed    bool // truncated, synced, index written or being written
+	file    filepool.File
+	writing bool // a writer is at work on it
+	entry   bool // its directory entry is durable
+	closed  bool // no more appends: a later segment exists
+	sealed  bool // truncated, synced, index written or being written
 
 	index indexing.State
 
@@ -47,8 +44,7 @@ type segfile struct {
 	discarded int64 // bytes at its end that the journal will not get, because the partition is dropped
 
 	maxTimestamp, appendTime int64
-	reads                    int                  // cold reads in flight
-	lru                      order.Node[*segfile] // in the list of open files, by use
+	reads                    int // cold reads in flight
 }
 
 // Partition is one ordered log. It belongs to the store of one shard and is
@@ -201,8 +197,7 @@ func (p *Partition) EpochEnd(epoch int32) (int32, int64) {
 
 // addSegment appends an empty segment that begins at offset base.
 func (p *Partition) addSegment(base int64) *segfile {
-	s := &segfile{part: p, base: base, file: aio.NoFile}
-	s.endOffset, s.safeOffset, s.writtenOffset, s.flushedOffset = base, base, base, base
+	s := &segfile{part: p, base: base, file: filepool.Closed(false, 0), safeOffset: base, flushedOffset: base}
 	s.index.Tail = segment.NewIndex(p.segmentID(base), int(p.cfg.IndexInterval), p.store.entries)
 	p.linkSegment(s)
 	return s

@@ -100,10 +100,7 @@ func upTo(q *fifo.Queue[pending], lsn uint64) bool {
 func (s *Store) noteUnflushed(p *Partition, lsn uint64, n int64) {
 	interval, limit := p.cfg.Window(p.class)
 	s.unflushed.Add(lsn, n, limit)
-	when := s.loop.Now() + int64(interval)
-	if !s.flushTimer.Armed() || s.flushTimer.When() > when {
-		s.loop.Arm(&s.flushTimer, when)
-	}
+	s.loop.ArmBy(&s.flushTimer, s.loop.Now()+int64(interval))
 }
 
 // flushWritten submits the flush of what has been acknowledged without one, if it is

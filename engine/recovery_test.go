@@ -266,7 +266,7 @@ func TestAMissingSegmentIsReported(t *testing.T) {
 	p := r.part(id, 0)
 	first, second := p.first, p.first.next
 	r.w.Crash(sim.KeepNone)
-	r.remove(p.logPath(first))
+	r.remove(first.Path())
 	r.start()
 	want := fmt.Sprintf("no segment for offsets 0 to %d", second.base-1)
 	if !strings.Contains(strings.Join(r.log, "\n"), want) {

@@ -52,7 +52,7 @@ func (s *Store) repeated(p *Partition, a *Append, was *producers.Batch) error {
 	if was.End() > p.reserve {
 		class = ClassFlushed // a weaker class may not show the offset
 	}
-	s.enqueue(pending{lsn: p.newestLSN, part: p, endOffset: was.End(), req: a, class: class, at: s.appendedAt(a)})
+	s.written.Push(pending{lsn: p.newestLSN, part: p, endOffset: was.End(), req: a, class: class, at: s.appendedAt(a)})
 	return nil
 }
 

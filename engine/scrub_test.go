@@ -62,7 +62,7 @@ func TestTheScrubberFindsWhatAReaderWouldMeet(t *testing.T) {
 	r.start() // what has just been written is in memory
 	p = r.part(p.key.Topic, 0)
 	seg := p.bases[1]
-	if err := r.w.Corrupt(p.logPath(seg), seg.Size/2, 4); err != nil {
+	if err := r.w.Corrupt(seg.Path(), seg.Size/2, 4); err != nil {
 		t.Fatal(err)
 	}
 	s, e := r.scrubber(1 << 30)

@@ -16,6 +16,7 @@ import (
 	"github.com/mqd-broker/mqd/engine/compaction"
 	"github.com/mqd-broker/mqd/engine/dirsync"
 	"github.com/mqd-broker/mqd/engine/fifo"
+	"github.com/mqd-broker/mqd/engine/filepool"
 	"github.com/mqd-broker/mqd/engine/flushwindow"
 	"github.com/mqd-broker/mqd/engine/indexing"
 	"github.com/mqd-broker/mqd/engine/journal"
@@ -84,9 +85,7 @@ type Store struct {
 	dirSyncs      dirsync.Syncs
 	indexes       *indexing.Set
 
-	opens   int                  // opens in progress
-	files   order.List[*segfile] // open ones, the one unused for longest first
-	fileUse uint64
+	files filepool.Pool
 
 	coldFree     *coldRead
 	coldQueue    fifo.Queue[*Read]
@@ -94,12 +93,10 @@ type Store struct {
 	pinned       int
 	woken        *Partition
 
-	changing  fifo.Queue[*Partition] // with changes of class
-	inChanges bool                   // somebody goes through them
-	dropping  fifo.Queue[*Partition]
-	inDrops   bool                   // somebody goes through them
-	trimming  fifo.Queue[*Partition] // whose log starts are moving
-	remover   *retention.Remover     // of files of segments
+	changing fifo.Queue[*Partition] // with changes of class
+	dropping fifo.Queue[*Partition]
+	trimming fifo.Queue[*Partition] // whose log starts are moving
+	remover  *retention.Remover     // of files of segments
 
 	cleaner   *compaction.Cleaner
 	replacing replacement
@@ -133,7 +130,7 @@ func NewStore(l *shard.Loop, opts StoreOptions) (*Store, error) {
 	s.flushTimer.Owner = (*flushTimer)(s)
 	s.journalTimer.Owner, s.retryTimer.Owner = wakeTimer{}, wakeTimer{}
 	s.slowTimer.Owner = (*slowTimer)(s)
-	s.checkpoint.s = s
+	s.checkpoint.s, s.files = s, filepool.New(s.drv, opts.OpenFiles)
 	s.remover = retention.NewRemover(l, func(dir string, err error) { s.opts.Events.SegmentsLeft(dir, err) }, s.ReleaseBallast)
 	s.pieces = make([][]byte, opts.MaxBatch/slab.UnitBytes+2)
 	var err error
@@ -203,12 +200,8 @@ func (s *Store) Finish(now int64) {
 		s.loop.Arm(&s.journalTimer, next)
 	}
 	s.timeRounds()
-	if s.changing.Len() > 0 {
-		s.changeClasses()
-	}
-	if s.dropping.Len() > 0 {
-		s.finishDrops()
-	}
+	s.changing.Pass(s.changeClass)
+	s.dropping.Pass(s.finishDrop)
 	s.trimming.Rotate(64, s.trimOn) // a bounded part of them
 	s.replacing.turn()
 	s.checkpoint.turn()

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/mqd-broker/mqd/engine/aio"
-	"github.com/mqd-broker/mqd/engine/retention"
-)
+import "github.com/mqd-broker/mqd/engine/retention"
 
 // Trim moves the log start of p up to offset, which is at most the durable end, and has
 // the segments below it removed; see [retention.LogStart]. done, which may be nil, hears
@@ -106,9 +103,7 @@ func (s *Store) forgetFirst(p *Partition) {
 	for c := p.mem.Oldest(); c != nil && c.Seg == &seg.Segment; c = p.mem.Oldest() {
 		p.mem.DropOldest()
 	}
-	if seg.file != aio.NoFile {
-		s.closeFile(seg)
-	}
+	s.files.Close(&seg.file)
 	s.indexes.Drop(&seg.index)
 	seg.index.Tail.Release()
 	p.first, p.bases = seg.next, append(p.bases[:0], p.bases[1:]...)

@@ -126,20 +126,20 @@ func (w *writer) fileOp(step writeStep, op aio.FileOp) {
 
 func (w *writer) open() {
 	w.step = writeOpen
-	w.s.openSegment(w.p, w.seg, w)
+	w.s.files.Open(&w.seg.file, w.seg, w)
 }
 
-// segmentOpen continues when the file is open.
-func (w *writer) segmentOpen(err error) {
+// FileOpen continues when the segment's file is open.
+func (w *writer) FileOpen(err error) {
 	if err != nil {
 		w.failed(err)
 		return
 	}
 	need := roundUp(w.target, aio.BlockSize)
-	if w.seg.allocated < need {
+	if w.seg.file.Allocated < need {
 		size := need
 		if !w.s.DiskFull() { // what the ballast gave is for what has been acknowledged
-			size = segment.NextAllocation(w.seg.allocated, need, w.p.cfg.SegmentBytes)
+			size = segment.NextAllocation(w.seg.file.Allocated, need, w.p.cfg.SegmentBytes)
 		}
 		w.allocate(size)
 		return
@@ -148,7 +148,7 @@ func (w *writer) segmentOpen(err error) {
 }
 
 func (w *writer) allocate(size int64) {
-	w.fileOp(writeAllocate, aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file, Off: 0, Len: size})
+	w.fileOp(writeAllocate, aio.FileOp{Kind: aio.FileAllocate, File: w.seg.file.Handle, Off: 0, Len: size})
 }
 
 // fileFailed goes on after a file operation that has failed. Where there is no space to
@@ -160,7 +160,7 @@ func (w *writer) fileFailed(op *aio.FileOp) {
 		return
 	}
 	w.s.foundFull(op.Err)
-	w.fileOp(writeGiveBack, aio.FileOp{Kind: aio.FileTruncate, File: w.seg.file, Len: w.seg.allocated})
+	w.fileOp(writeGiveBack, aio.FileOp{Kind: aio.FileTruncate, File: w.seg.file.Handle, Len: w.seg.file.Allocated})
 }
 
 // CompleteFile continues after a file operation.
@@ -174,7 +174,7 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 		w.s.dirSyncs.Made(&w.p.entries)
 		w.open()
 	case writeAllocate:
-		w.seg.allocated = op.Len
+		w.seg.file.Allocated = op.Len
 		w.data()
 	case writeGiveBack:
 		w.allocate(roundUp(w.target, aio.BlockSize))
@@ -191,7 +191,7 @@ func (w *writer) CompleteFile(op *aio.FileOp) {
 		w.s.dirSyncs.Ended(&w.p.entries, w.p.key.Topic, w.began)
 		w.flushed()
 	case writeTruncate:
-		w.fileOp(writeSealSync, aio.FileOp{Kind: aio.FileSync, File: w.seg.file})
+		w.fileOp(writeSealSync, aio.FileOp{Kind: aio.FileSync, File: w.seg.file.Handle})
 	case writeSealSync:
 		w.sealed()
 	default:
@@ -241,7 +241,7 @@ func (w *writer) data() {
 func (w *writer) rewrite(c *chunks.Chunk, block int64) {
 	if c.Pos == block && c.From > 0 {
 		w.step = writeFill
-		w.op = aio.Op{Kind: aio.KindRead, File: w.seg.file, Buf: w.bounce, Off: block, Owner: w}
+		w.op = aio.Op{Kind: aio.KindRead, File: w.seg.file.Handle, Buf: w.bounce, Off: block, Owner: w}
 		w.s.drv.Submit(&w.op)
 		return
 	}
@@ -300,7 +300,7 @@ func (w *writer) piece(c *chunks.Chunk, block int64) {
 		buf = w.bounce
 	}
 	w.end = end
-	w.op = aio.Op{Kind: aio.KindWrite, File: w.seg.file, Buf: buf, Off: block, Owner: w}
+	w.op = aio.Op{Kind: aio.KindWrite, File: w.seg.file.Handle, Buf: buf, Off: block, Owner: w}
 	w.s.drv.Submit(&w.op)
 }
 
@@ -318,9 +318,6 @@ func (w *writer) Complete(op *aio.Op) {
 		w.data()
 	case writeData:
 		w.seg.InFile = w.end
-		if w.end == w.target {
-			w.seg.writtenOffset = w.offset
-		}
 		w.s.stats.SegmentBytes += uint64(len(op.Buf))
 		w.s.stats.SegmentWrites++
 		w.s.cleanChunks(w.p)
@@ -337,7 +334,7 @@ func (w *writer) flush() {
 	seg := w.seg
 	switch {
 	case w.seal:
-		w.fileOp(writeTruncate, aio.FileOp{Kind: aio.FileTruncate, File: seg.file, Len: seg.Size})
+		w.fileOp(writeTruncate, aio.FileOp{Kind: aio.FileTruncate, File: seg.file.Handle, Len: seg.Size})
 	case !w.mustFlush():
 		seg.writing = false
 		if seg.next != nil && seg.InFile == seg.Size && seg.sealed {
@@ -346,10 +343,10 @@ func (w *writer) flush() {
 		}
 		w.done(nil)
 	case !seg.entry:
-		w.fileOp(writeFlush, aio.FileOp{Kind: aio.FileSync, File: seg.file})
+		w.fileOp(writeFlush, aio.FileOp{Kind: aio.FileSync, File: seg.file.Handle})
 	default:
 		w.step = writeFlush
-		w.op = aio.Op{Kind: aio.KindFdatasync, File: seg.file, Owner: w}
+		w.op = aio.Op{Kind: aio.KindFdatasync, File: seg.file.Handle, Owner: w}
 		w.s.drv.Submit(&w.op)
 	}
 }
@@ -358,7 +355,7 @@ func (w *writer) flush() {
 // the background.
 func (w *writer) sealed() {
 	w.seg.sealed = true
-	w.seg.allocated = w.seg.Size
+	w.seg.file.Allocated = w.seg.Size
 	w.s.indexes.Seal(w.seg)
 	w.syncDirs()
 }

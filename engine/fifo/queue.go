@@ -12,6 +12,7 @@ const firstSize = 256
 type Queue[T any] struct {
 	ring       []T // its size is a power of two
 	head, tail uint64
+	inPass     bool
 }
 
 // Len is the number of elements.
@@ -59,6 +60,17 @@ func (q *Queue[T]) Rotate(n int, done func(T) bool) {
 			q.Push(v)
 		}
 	}
+}
+
+// Pass rotates through all elements. Within done it does nothing: the pass that goes on
+// comes to those that are there.
+func (q *Queue[T]) Pass(done func(T) bool) {
+	if q.inPass {
+		return
+	}
+	q.inPass = true
+	q.Rotate(q.Len(), done)
+	q.inPass = false
 }
 
 func (q *Queue[T]) grow() {

@@ -1,6 +1,7 @@
 package fifo
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -58,4 +59,28 @@ func TestTakingFromAnEmptyQueueIsABug(t *testing.T) {
 		}
 	}()
 	new(Queue[int]).Take()
+}
+
+func TestAPassComesToEachElementOnce(t *testing.T) {
+	var q Queue[int]
+	for i := range 6 {
+		q.Push(i)
+	}
+	var seen []int
+	q.Pass(func(v int) bool {
+		seen = append(seen, v)
+		q.Pass(func(int) bool { t.Fatal("a pass within a pass"); return true })
+		if v == 1 {
+			q.Push(6) // it waits for the next pass
+		}
+		return v%2 == 0
+	})
+	if !slices.Equal(seen, []int{0, 1, 2, 3, 4, 5}) {
+		t.Errorf("seen %v", seen)
+	}
+	seen = nil
+	q.Pass(func(v int) bool { seen = append(seen, v); return true })
+	if !slices.Equal(seen, []int{6, 1, 3, 5}) || q.Len() != 0 {
+		t.Errorf("seen %v in the next pass, %d are left", seen, q.Len())
+	}
 }

@@ -41,6 +41,21 @@ func virtualLoop(t testing.TB) (*sim.World, *Loop) {
 	return w, l
 }
 
+func TestATimerIsArmedForTheSoonerOfTwoTimes(t *testing.T) {
+	_, l := virtualLoop(t)
+	timer := Timer{Owner: &firing{}}
+	for _, c := range []struct{ when, want int64 }{{30, 30}, {40, 30}, {20, 20}, {25, 20}} {
+		l.ArmBy(&timer, c.when)
+		if !timer.Armed() || timer.When() != c.want {
+			t.Errorf("asked for %d it fires at %d, expected %d", c.when, timer.When(), c.want)
+		}
+	}
+	l.Disarm(&timer)
+	if l.ArmBy(&timer, 50); timer.When() != 50 {
+		t.Errorf("it fires at %d, expected 50", timer.When())
+	}
+}
+
 func TestTimersFireInOrderAndNotBeforeTheirTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h timerHeap

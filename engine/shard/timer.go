@@ -28,6 +28,13 @@ func (t *Timer) When() int64 { return t.when }
 // armed is moved.
 func (l *Loop) Arm(t *Timer, when int64) { l.timers.arm(t, when) }
 
+// ArmBy has a timer fire at when, unless it fires sooner.
+func (l *Loop) ArmBy(t *Timer, when int64) {
+	if !t.Armed() || t.when > when {
+		l.Arm(t, when)
+	}
+}
+
 // Disarm takes t back. A timer that is not armed is left alone.
 func (l *Loop) Disarm(t *Timer) {
 	if t.slot > 0 {

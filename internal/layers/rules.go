@@ -132,6 +132,7 @@ var Table = []Package{
 	{Path: "engine/fifo", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/pick", Rank: 52, Traits: NoOS | DataPath},
 	{Path: "engine/dirsync", Rank: 58, Traits: NoOS | DataPath},
+	{Path: "engine/filepool", Rank: 52, Traits: NoOS | DataPath},
 	{Path: "engine/flushwindow", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/throttle", Rank: 20, Traits: NoOS | DataPath},
 	{Path: "engine/order", Rank: 20, Traits: NoOS | DataPath},
