@@ -96,3 +96,43 @@ func TestOnlyWhatIsInTheFileMakesRoom(t *testing.T) {
 		t.Fatal("the newest batch is not found")
 	}
 }
+
+// chunksOf is a list of n chunks of 4 KiB, each with one batch, whose offsets are from first
+// on; in the oldest none begins.
+func chunksOf(n, first int64) (*List, *Segment) {
+	l, seg := &List{}, &Segment{}
+	for i := range n {
+		l.link(&Chunk{Seg: seg, FirstPos: i * 4096, FirstOffset: first + i, Pos: i * 4096, To: 4096})
+	}
+	l.oldest.FirstPos = NoBatch
+	return l, seg
+}
+
+// Whoever reads far behind asks each time for what is not in memory, and there may be very many
+// chunks: here a walk through all of them would never end.
+func TestWhatIsBeforeMemoryIsKnownWithoutAWalk(t *testing.T) {
+	l, seg := chunksOf(5, 100)
+	tail := segment.NewIndex(segment.ID{}, segment.DefaultIndexInterval, nil)
+	l.newest.prev.prev = l.newest.prev
+	for _, offset := range []int64{0, 99, 100} {
+		if at, ok := l.Find(seg, tail, offset); ok {
+			t.Errorf("offset %d is found at %d", offset, at.Pos)
+		}
+	}
+	for c := l.oldest; c != nil; c = c.next {
+		c.FirstPos = NoBatch
+	}
+	if at, ok := l.Find(seg, tail, 104); ok {
+		t.Errorf("without a batch that begins in memory: found at %d", at.Pos)
+	}
+}
+
+func BenchmarkFindBeforeMemory(b *testing.B) {
+	l, seg := chunksOf(8192, 100)
+	tail := segment.NewIndex(segment.ID{}, segment.DefaultIndexInterval, nil)
+	for b.Loop() {
+		if _, ok := l.Find(seg, tail, 1); ok {
+			b.Fatal("found")
+		}
+	}
+}

@@ -53,11 +53,25 @@ func (l *List) lastEnd(seg *Segment, offset int64) (Place, bool) {
 	return Place{}, false
 }
 
+// before reports whether offset is before all batches that begin in memory: who reads far behind
+// need not walk through all of it to learn so.
+func (l *List) before(offset int64) bool {
+	for c := l.oldest; c != nil; c = c.next {
+		if c.FirstPos != NoBatch {
+			return offset < c.FirstOffset
+		}
+	}
+	return true
+}
+
 // Find is the place of the batch of seg that contains offset, when that batch is in
 // chunks. tail indexes what of the segment this process has appended.
 func (l *List) Find(seg *Segment, tail *segment.Index, offset int64) (Place, bool) {
 	if at, ok := l.lastEnd(seg, offset); ok {
 		return at, true
+	}
+	if l.before(offset) {
+		return Place{}, false
 	}
 	c := l.newest
 	for c != nil && (c.Seg != seg || c.FirstPos == NoBatch || c.FirstOffset > offset) {
