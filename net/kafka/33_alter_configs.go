@@ -268,7 +268,7 @@ func changed(t *catalog.Config, given []kmsg.IncrementalAlterConfigsRequestResou
 // editedList is a list with parts appended that it does not have, or taken out.
 func editedList(list, parts string, add bool) string {
 	all := strings.Split(list, ",")
-	for part := range strings.SplitSeq(parts, ",") {
+	for _, part := range partsOf(parts) {
 		switch has := slices.Contains(all, part); {
 		case add && !has:
 			all = append(all, part)

@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mqd-broker/mqd/broker"
@@ -141,6 +143,9 @@ func (c *config) of(t *catalog.Config) (value string, own bool) {
 // topic has that value anyway. The error is for people.
 func (c *config) setting(t *catalog.Config, value string) (s catalog.Setting, ok bool, err error) {
 	now, _ := c.of(t)
+	if c.kind == kmsg.ConfigTypeList {
+		value = listOf(value, settings[c.own].Words)
+	}
 	switch {
 	case value == now:
 		return s, false, nil
@@ -154,6 +159,28 @@ func (c *config) setting(t *catalog.Config, value string) (s catalog.Setting, ok
 		s.Value += "ms"
 	}
 	return s, true, nil
+}
+
+// listOf is the word that has the parts of a list, in whichever order, and the list as it
+// is where no word has: to Kafka's clients the order does not matter, nor does space.
+func listOf(list string, words []string) string {
+	parts := partsOf(list)
+	for _, word := range words {
+		if slices.Equal(partsOf(word), parts) {
+			return word
+		}
+	}
+	return list
+}
+
+// partsOf are the parts of a list, each once, in their order by name.
+func partsOf(list string) []string {
+	parts := strings.Split(list, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts)
 }
 
 // unset takes the topic's own value away.

@@ -276,8 +276,9 @@ func TestASilentConnectionEnds(t *testing.T) {
 func TestTheBrokerCoordinatesEveryGroup(t *testing.T) {
 	r := newRig(t, rigOptions{seed: 29})
 	c := r.dial()
+	says := []string{1: "this broker has no transactions", 2: "this broker coordinates consumer groups only"}
 	for v := int16(0); v <= 4; v++ {
-		for _, kind := range []int8{0, 1} {
+		for _, kind := range []int8{0, 1, 2} {
 			q := kmsg.NewPtrFindCoordinatorRequest()
 			q.CoordinatorKey, q.CoordinatorKeys, q.CoordinatorType = "crew", []string{"crew", "night"}, kind
 			var a kmsg.FindCoordinatorResponse
@@ -286,13 +287,16 @@ func TestTheBrokerCoordinatesEveryGroup(t *testing.T) {
 				kind = 0 // it has no kinds
 			}
 			if v < 4 {
-				a.Coordinators = []kmsg.FindCoordinatorResponseCoordinator{{NodeID: a.NodeID, Host: a.Host, Port: a.Port, ErrorCode: a.ErrorCode}}
+				a.Coordinators = []kmsg.FindCoordinatorResponseCoordinator{{NodeID: a.NodeID, Host: a.Host, Port: a.Port, ErrorCode: a.ErrorCode, ErrorMessage: a.ErrorMessage}}
 			} else if len(a.Coordinators) != 2 || a.Coordinators[1].Key != "night" {
 				t.Fatalf("%+v", a)
 			}
 			for _, at := range a.Coordinators {
 				if ok := at.ErrorCode == 0 && at.NodeID == 1 && at.Host == "broker.test" && at.Port == 9092; ok != (kind == 0) {
 					t.Errorf("version %d, kind %d: %+v", v, kind, at)
+				}
+				if v >= 1 && kind > 0 && (at.ErrorMessage == nil || *at.ErrorMessage != says[kind]) {
+					t.Errorf("version %d, kind %d: the message is %v", v, kind, at.ErrorMessage)
 				}
 			}
 		}

@@ -4,6 +4,7 @@ package main
 // tells of them.
 var differences = map[string]struct{ answer, why string }{
 	"CreateTopics: a name that differs by a dot for an underscore": {"NONE", "metrics have names of topics in labels, where nothing collides"},
+	"CreateTopics: no policy":                                      {"INVALID_CONFIG", "what keeps everything says so by its retention"},
 	"CreateTopics: twice in one request":                           {"INVALID_REQUEST, INVALID_REQUEST", "each is refused on its own row; Apache Kafka has one row for both"},
 	"CreateTopics: two in-sync copies of one":                      {"INVALID_CONFIG", "it could never be met by one broker, and is refused when it is asked for"},
 	"DeleteGroups: no group":                                       {"INVALID_GROUP_ID", "a group without a name cannot have been made"},
@@ -14,8 +15,8 @@ var differences = map[string]struct{ answer, why string }{
 	"Fetch: at most -1 bytes":                                      {"NONE, 1 batches, end 6, start 0", "as with 0, one batch; at Apache Kafka it is an error of the server"},
 	"Fetch: before what was deleted":                               {"NONE 3, then OFFSET_OUT_OF_RANGE, 0 batches, end 6, start 3, then NONE, 2 batches, end 6, start 3", "the real end and start, which say where to go on"},
 	"Fetch: behind the end":                                        {"OFFSET_OUT_OF_RANGE, 0 batches, end 6, start 0", "the real end and start, which say where to go on"},
+	"IncrementalAlterConfigs: a list emptied":                      {"INVALID_CONFIG", "what keeps everything says so by its retention"},
 	"IncrementalAlterConfigs: an unknown operation":                {"INVALID_CONFIG", "the request is wrong, and not the server"},
-	"IncrementalAlterConfigs: appended to a list":                  {"INVALID_CONFIG", "cleanup.policy is one of two here, and no list"},
 	"InitProducerId: an id without an epoch":                       {"NONE", "every request gets a fresh id, whatever it brings"},
 	"LeaveGroup: no group":                                         {"INVALID_GROUP_ID, member INVALID_GROUP_ID", "the code stands beside each member too"},
 	"OffsetCommit: no group":                                       {"INVALID_GROUP_ID", "there is no group without a name, which at Apache Kafka very old clients use"},

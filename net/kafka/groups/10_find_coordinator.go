@@ -10,8 +10,11 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 //	v1  kind of the key, message
 //	v4  many keys in one request
 
-// coordinatorOfGroup is the kind of a key that names a group.
-const coordinatorOfGroup = 0
+// The kinds of keys: names of groups, and ids of transactional producers.
+const (
+	coordinatorOfGroup       = 0
+	coordinatorOfTransaction = 1
+)
 
 func (d *Door) findCoordinator(q *Request) error {
 	var r kmsg.FindCoordinatorRequest
@@ -22,7 +25,11 @@ func (d *Door) findCoordinator(q *Request) error {
 	a := kmsg.NewPtrFindCoordinatorResponse()
 	a.SetVersion(q.Version)
 	code, message, id, host, port, failures := int16(codeNone), "", d.Node, d.Host, d.Port, 0
-	if r.CoordinatorType != coordinatorOfGroup {
+	switch r.CoordinatorType {
+	case coordinatorOfGroup:
+	case coordinatorOfTransaction:
+		code, message, id, host, port, failures = codeInvalidRequest, "this broker has no transactions", -1, "", -1, 1
+	default:
 		code, message, id, host, port, failures = codeInvalidRequest, "this broker coordinates consumer groups only", -1, "", -1, 1
 	}
 	a.ErrorCode, a.NodeID, a.Host, a.Port = code, id, host, port
