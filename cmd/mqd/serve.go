@@ -128,6 +128,8 @@ func (b *broker) run(ctx context.Context, errs io.Writer) error {
 	if err := b.ready.tell(b.service.Addr()); err != nil {
 		return errors.Join(err, b.stop(ctx))
 	}
+	var fresh chan func() // while the configuration is read
+	var again bool        // it has to be read once more
 	for {
 		select {
 		case <-b.service.Failed():
@@ -135,12 +137,21 @@ func (b *broker) run(ctx context.Context, errs io.Writer) error {
 			return b.stop(ctx)
 		case <-ctx.Done():
 			return b.stop(context.WithoutCancel(ctx))
+		case adopt := <-fresh:
+			adopt()
+			if fresh = nil; again {
+				fresh, again = b.reload(), false
+			}
 		case sig := <-b.signals:
-			if sig != syscall.SIGHUP {
+			switch {
+			case sig != syscall.SIGHUP:
 				b.log.Info("stopping", "signal", sig.String())
 				return b.stop(ctx)
+			case fresh != nil:
+				again = true
+			default:
+				fresh = b.reload()
 			}
-			b.reload()
 		}
 	}
 }
@@ -320,9 +331,20 @@ func (b *broker) nodeConfig(p placement.Placement) node.Config {
 	}
 }
 
-// reload puts those changed settings into force that can be.
-func (b *broker) reload() {
-	c, err := b.reread()
+// reload reads the configuration. The result puts it into force. It is read beside, because
+// a file on a filesystem that has stopped, or one that is a pipe, may take for ever, and other
+// signals have to be heard meanwhile.
+func (b *broker) reload() chan func() {
+	fresh := make(chan func(), 1)
+	go func() {
+		c, err := b.reread()
+		fresh <- func() { b.adopt(c, err) }
+	}()
+	return fresh
+}
+
+// adopt puts those changed settings into force that can be.
+func (b *broker) adopt(c *settings.Config, err error) {
 	if err != nil {
 		b.log.Error("configuration not reloaded", "error", err)
 		return

@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -67,4 +69,54 @@ func TestASecondSignalEndsAProducerThatWaits(t *testing.T) {
 	}
 	b.signal(syscall.SIGCONT)
 	b.stop()
+}
+
+// A configuration that cannot be read, because nobody writes into the pipe that it is, keeps
+// nobody from ending the broker. It is put into force when it comes after all.
+func TestAConfigurationThatDoesNotComeHoldsNoSignalUp(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mqd.yaml")
+	if err := os.WriteFile(file, []byte("log:\n  level: info\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := serve(t, t.TempDir(), "--config", file)
+	timer := time.AfterFunc(patience, func() {
+		t.Error("the broker does not end")
+		_ = b.cmd.Process.Kill()
+	})
+	defer timer.Stop()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.signal(syscall.SIGHUP)
+	pipe := readBy(t, file)
+	b.signal(syscall.SIGHUP) // asks for one more reading behind this one
+	if _, err := pipe.Write([]byte("log:\n  level: debug\n")); err != nil {
+		t.Fatal(err)
+	}
+	pipe.Close()
+	if !b.log.waitFor(func(text string) bool { return strings.Contains(text, `"log_level":"debug"`) }) {
+		t.Fatal("the configuration is not in force")
+	}
+	again := readBy(t, file)
+	defer again.Close()
+	b.stop()
+}
+
+// readBy opens a pipe for writing when somebody has opened it for reading.
+func readBy(t *testing.T, path string) *os.File {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		pipe, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			return pipe
+		}
+		if !errors.Is(err, syscall.ENXIO) || time.Now().After(deadline) {
+			t.Fatalf("nobody reads the pipe: %v", err)
+		}
+	}
 }
