@@ -65,11 +65,13 @@ func (a adminCaller) Fail(op wire.Op, topic string, partition int32, code wire.C
 	}
 	e := codeError(op.String(), topic, partition, code, "")
 	switch e.Err = cause; op {
-	case wire.OpMetadata, wire.OpListOffsets, wire.OpTopicDescribe, wire.OpGroupList, wire.OpGroupDescribe, wire.OpGroupOffsets:
+	case wire.OpMetadata, wire.OpListOffsets, wire.OpLag, wire.OpTopicDescribe, wire.OpGroupList, wire.OpGroupDescribe, wire.OpGroupOffsets:
 		e.OutcomeUnknown = false // they change nothing
 	}
 	return e
 }
+
+func (a adminCaller) Unsupported(err error) bool { return unsupported(err) }
 
 func (a adminCaller) Invalid(text string) error { return invalid("%s", text) }
 

@@ -20,8 +20,8 @@ type Lag struct {
 	// End is the end of what can be read.
 	End int64
 	// Records is End less Position, or less the start of the log if that is higher: what
-	// retention has removed is not behind any more. Recorded gaps of the partition, and
-	// what compaction has taken out, count in.
+	// retention has removed is not behind any more, and what is in recorded gaps of the
+	// partition never was. What compaction has taken out counts in.
 	Records int64
 	// Bytes is the size of the log behind Position as the broker stores it: compressed,
 	// and with the whole batch that holds the record at Position. 0 without a lag, -1 if
@@ -61,9 +61,39 @@ func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
 	slices.SortFunc(qs, func(a, b lagQuery) int {
 		return cmp.Or(cmp.Compare(a.lag.Topic, b.lag.Topic), cmp.Compare(a.lag.Partition, b.lag.Partition))
 	})
-	err := co.c.lags(ctx, qs)
-	if e := (*Error)(nil); errors.As(err, &e) && e.Code == wire.CodeUnsupportedOp {
-		err = co.c.lagsByEnd(ctx, qs)
+	return co.c.askLags(ctx, qs)
+}
+
+// Lag tells how far a reader would be behind who is at an offset of each of some partitions
+// of a topic, in order of partition. The difference of two answers, less that of their ends,
+// is how many records are between two offsets.
+func (a *Admin) Lag(ctx context.Context, name string, positions map[int32]int64) ([]Lag, error) {
+	t, err := a.c.lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var qs []lagQuery
+	for p, at := range positions {
+		if p < 0 || int(p) >= len(t.shards) || at < 0 {
+			return nil, invalid("offset %d of partition %d of %d", at, p, len(t.shards))
+		}
+		qs = append(qs, lagQuery{topic: t, lag: Lag{Topic: name, Partition: p, Position: at}})
+	}
+	slices.SortFunc(qs, func(a, b lagQuery) int { return cmp.Compare(a.lag.Partition, b.lag.Partition) })
+	return a.c.askLags(ctx, qs)
+}
+
+// unsupported reports whether an error says that the broker does not know the request.
+func unsupported(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == wire.CodeUnsupportedOp
+}
+
+// askLags has look-ups answered, as well as the broker can.
+func (c *Client) askLags(ctx context.Context, qs []lagQuery) ([]Lag, error) {
+	err := c.lags(ctx, qs)
+	if unsupported(err) {
+		err = c.lagsByEnd(ctx, qs)
 	}
 	if err != nil {
 		return nil, err
@@ -75,7 +105,7 @@ func (co *Consumer) Lag(ctx context.Context) ([]Lag, error) {
 	return lags, nil
 }
 
-// lagQuery is one look-up of [Consumer.Lag] and its answer.
+// lagQuery is one look-up of a lag and its answer.
 type lagQuery struct {
 	topic topic
 	lag   Lag

@@ -42,6 +42,7 @@ type topicReport struct {
 type partitionReport struct {
 	Partition    int    `json:"partition"`
 	Shard        uint32 `json:"shard"`
+	Messages     int64  `json:"messages"` // from start to durable
 	Start        int64  `json:"start"`
 	Durable      int64  `json:"durable"`
 	End          int64  `json:"end"`
@@ -71,8 +72,10 @@ func newTopicDescribe(s *server) *cobra.Command {
 		Short: "Show class, exposure, partitions and settings of a topic",
 		Long: `Show class, exposure, partitions and settings of a topic.
 
-START is the offset of the first message stored, DURABLE the end of what can be
-read, END the end of what is stored and may still be on its way to become durable.
+MESSAGES is how many can be read. START is the offset of the first one stored, DURABLE
+the end of what can be read, END the end of what is stored and may still be on its way to
+become durable. Between them may be more offsets than messages: a crash leaves a gap
+where offsets had been set aside.
 BYTES is what the partition takes on disk. EXPOSED is what is acknowledged and not
 flushed yet: a power cut now would take it. It is 0 for class flushed.
 
@@ -83,14 +86,17 @@ With -o jsonl every line is a partition.`,
 		ValidArgsFunction: s.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var d client.TopicDescription
+			var r *topicReport
 			err := s.With(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
-				d, err = c.Admin().DescribeTopic(ctx, args[0])
-				return err
+				if d, err = c.Admin().DescribeTopic(ctx, args[0]); err != nil {
+					return err
+				}
+				r = reportOf(&d)
+				return r.count(ctx, c.Admin())
 			})
 			if err != nil {
 				return err
 			}
-			r := reportOf(&d)
 			switch format.text {
 			case formatJSON:
 				return printJSON(cmd.OutOrStdout(), r)
@@ -122,6 +128,23 @@ func reportOf(d *client.TopicDescription) *topicReport {
 	return r
 }
 
+// count asks how many messages the partitions have, which the distance of their offsets
+// does not tell: a crash leaves gaps in those.
+func (r *topicReport) count(ctx context.Context, a *client.Admin) error {
+	starts := map[int32]int64{}
+	for _, p := range r.Partitions {
+		if p.Start < p.Durable {
+			starts[int32(p.Partition)] = p.Start
+		}
+	}
+	lags, err := a.Lag(ctx, r.Name, starts)
+	for _, g := range lags {
+		p := &r.Partitions[g.Partition]
+		p.Messages = max(0, g.Records-(g.End-p.Durable))
+	}
+	return err
+}
+
 // print writes the report as tables.
 func (r *topicReport) print(w io.Writer, promise string) error {
 	err := printTable(w, func(w io.Writer) {
@@ -132,9 +155,9 @@ func (r *topicReport) print(w io.Writer, promise string) error {
 		return err
 	}
 	err = printTable(w, func(w io.Writer) {
-		fmt.Fprint(w, "\nPARTITION\tSHARD\tSTART\tDURABLE\tEND\tBYTES\tEXPOSED\tEPOCH\n")
+		fmt.Fprint(w, "\nPARTITION\tSHARD\tMESSAGES\tSTART\tDURABLE\tEND\tBYTES\tEXPOSED\tEPOCH\n")
 		for _, p := range r.Partitions {
-			fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.Partition, p.Shard, p.Start, p.Durable, p.End, p.Bytes, p.ExposedBytes, p.Epoch)
+			fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.Partition, p.Shard, p.Messages, p.Start, p.Durable, p.End, p.Bytes, p.ExposedBytes, p.Epoch)
 		}
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ type LagResponse struct {
 	// Start and End are the first stored offset and the durable one.
 	Start, End int64
 	// Lag is the number of offsets from the one asked for, or from Start if that is higher,
-	// to End.
+	// to End, but for recorded gaps.
 	Lag int64
 	// Bytes is the size of the stored batches from the one that holds the first of them to
 	// End; LagTime is how much older in nanoseconds it is than the newest append. Both are 0

@@ -19,6 +19,8 @@ type Caller interface {
 	Call(ctx context.Context, op wire.Op, topic string, change bool, build func(dst []byte, corr uint32) []byte) ([]byte, error)
 	// Fail makes the client's error: of a code of the broker, or of cause without one.
 	Fail(op wire.Op, topic string, partition int32, code wire.Code, cause error) error
+	// Unsupported reports whether an error says that the broker does not know the request.
+	Unsupported(err error) bool
 	// Invalid makes the error of an argument that can never work.
 	Invalid(text string) error
 }

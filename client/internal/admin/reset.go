@@ -117,13 +117,63 @@ func (g Admin) aim(ctx context.Context, m *GroupMove, ref wire.PartitionRef, to 
 	case toTime:
 		m.To, err = g.place(ctx, m.Topic, ref, max(0, to.at.UnixMilli()))
 	case toMove:
-		m.To = m.moved(to.offset)
+		m.To, err = g.moved(ctx, m, ref, to.offset)
 	case toOffset:
 		if m.To = max(to.offset, m.Start); m.To > m.End {
 			return g.caller.Fail(wire.OpGroupCommit, m.Topic, m.Partition, wire.CodeOffsetBeyondEnd, nil)
 		}
 	}
 	return err
+}
+
+// moved is n records on, or back, within the log. Where offsets are in recorded gaps the
+// broker is asked how many records there are behind one, until it is the right one.
+func (g Admin) moved(ctx context.Context, m *GroupMove, ref wire.PartitionRef, n int64) (int64, error) {
+	all, err := g.left(ctx, m, ref, m.Start)
+	if err != nil || all == m.End-m.Start || n == 0 {
+		return m.moved(n), err
+	}
+	have, err := g.left(ctx, m, ref, max(m.From, m.Start))
+	if err != nil {
+		return 0, err
+	}
+	left := have - max(have-all, min(n, have))
+	if left <= 0 {
+		return m.End, nil
+	}
+	// The last offset with so many behind it is that of a record.
+	low, high := m.Start, m.End
+	for high-low > 1 {
+		mid := low + (high-low)/2
+		have, err := g.left(ctx, m, ref, mid)
+		if err != nil {
+			return 0, err
+		}
+		if have >= left {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low, nil
+}
+
+// left is how many records there are from an offset to the end. A broker that cannot be
+// asked is taken to have one for each offset.
+func (g Admin) left(ctx context.Context, m *GroupMove, ref wire.PartitionRef, from int64) (int64, error) {
+	const op = wire.OpLag
+	r, err := call(ctx, g, op, "", false, func(dst []byte, corr uint32) []byte {
+		return wire.AppendLagRequest(dst, corr, wire.LagRequest{Topic: ref.Topic, Partition: ref.Partition, Offset: from})
+	}, wire.DecodeLagResponse)
+	switch {
+	case g.caller.Unsupported(err):
+		return m.End - max(from, m.Start), nil
+	case err != nil:
+		return 0, err
+	case r.Code != wire.CodeNone:
+		return 0, g.caller.Fail(op, m.Topic, ref.Partition, r.Code, nil)
+	}
+	return r.Lag - (r.End - m.End), nil // what has come since has no gaps
 }
 
 // moved is n offsets on, within the log.

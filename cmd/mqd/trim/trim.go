@@ -103,6 +103,13 @@ type cut struct {
 	partition int
 	was       client.PartitionInfo
 	place     client.Place
+	held      client.Lag // of a reader at the start of the log, before anything goes
+}
+
+// gone is how many messages go when the log begins at an offset for whose reader left is
+// what there is: offsets of recorded gaps never had any.
+func (c *cut) gone(left client.Lag) int64 {
+	return max(0, c.held.Records-c.held.End-(left.Records-left.End))
 }
 
 // run says what would go, and deletes it if it may.
@@ -140,10 +147,18 @@ func (v *verb) chosen(ctx context.Context, a *client.Admin, topic string, at cli
 	var cuts []cut
 	for n, p := range d.Partitions {
 		if v.partition < 0 || v.partition == n {
-			cuts = append(cuts, cut{n, p, at})
+			cuts = append(cuts, cut{partition: n, was: p, place: at})
 		}
 	}
-	return cuts, nil
+	starts := map[int32]int64{}
+	for _, c := range cuts {
+		starts[int32(c.partition)] = c.was.LogStart
+	}
+	held, err := a.Lag(ctx, topic, starts)
+	for i := range held {
+		cuts[i].held = held[i]
+	}
+	return cuts, err
 }
 
 // plan says what would go. It is what goes then, whatever comes to the end meanwhile.
@@ -156,10 +171,11 @@ func (v *verb) plan(ctx context.Context, a *client.Admin, topic string, cuts []c
 		}
 		to = max(to, c.was.LogStart)
 		c.place = client.Offset(to)
-		goes += to - c.was.LogStart
-		if err := tell(out, topic, c, "would delete", to); err != nil {
+		n, err := tell(ctx, a, out, topic, c, "would delete", to)
+		if err != nil {
 			return 0, err
 		}
+		goes += n
 	}
 	return goes, nil
 }
@@ -174,7 +190,7 @@ func trim(ctx context.Context, a *client.Admin, topic string, cuts []cut, out io
 			err = outside(topic, c.partition, e.Offset, e.ValidLow, e.ValidHigh)
 		}
 		if err == nil {
-			err = tell(out, topic, c, "deleted", to)
+			_, err = tell(ctx, a, out, topic, c, "deleted", to)
 		}
 		if err != nil {
 			return err
@@ -183,12 +199,18 @@ func trim(ctx context.Context, a *client.Admin, topic string, cuts []cut, out io
 	return nil
 }
 
-// tell says what goes when the log of a partition begins at to.
-func tell(out io.Writer, topic string, c *cut, verb string, to int64) error {
+// tell says what goes when the log of a partition begins at to, and how many messages that
+// is.
+func tell(ctx context.Context, a *client.Admin, out io.Writer, topic string, c *cut, verb string, to int64) (int64, error) {
 	to = max(to, c.was.LogStart)
-	_, err := fmt.Fprintf(out, "topic %s partition %d: %s %s; the log begins at %d, before at %d\n",
-		topic, c.partition, verb, quantity.Of(to-c.was.LogStart, "message", "messages"), to, c.was.LogStart)
-	return err
+	left, err := a.Lag(ctx, topic, map[int32]int64{int32(c.partition): to})
+	if err != nil {
+		return 0, err
+	}
+	n := c.gone(left[0])
+	_, err = fmt.Fprintf(out, "topic %s partition %d: %s %s; the log begins at %d, before at %d\n",
+		topic, c.partition, verb, quantity.Of(n, "message", "messages"), to, c.was.LogStart)
+	return n, err
 }
 
 // outside is the error of an offset that the log of partition n has not.
