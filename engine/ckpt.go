@@ -223,15 +223,16 @@ func (c *checkpointer) reservation(p *Partition) int64 {
 	return p.reserve
 }
 
-// durableSegment is the newest segment with flushed bytes, or the first one, of those
-// that are to stay.
+// durableSegment is the newest segment with flushed bytes, or that this life has begun with,
+// or the first one, of those that are to stay. One that is empty since the start stands
+// behind a segment that is missing: what is behind the one before is not its end.
 func (p *Partition) durableSegment() *segfile {
 	best := p.first
 	for best != nil && best.next != nil && best.next.base <= p.start.Wanted() {
 		best = best.next
 	}
 	for seg := best; seg != nil; seg = seg.next {
-		if seg.flushed > 0 {
+		if seg.flushed > 0 || seg.found {
 			best = seg
 		}
 	}

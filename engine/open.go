@@ -38,7 +38,7 @@ func (s *Store) Restore(st *recovery.PartitionState, topic string, cfg Partition
 	p.start.Restore(st.LogStart)
 	s.remover.Add(p.dir, st.Below)
 	for i, seg := range st.Segments {
-		f := &segfile{part: p, base: seg.Base, file: filepool.Closed(true, seg.Allocated), entry: true}
+		f := &segfile{part: p, base: seg.Base, file: filepool.Closed(true, seg.Allocated), entry: true, found: true}
 		f.Size, f.Safe, f.InFile, f.flushed, f.index.TailFrom = seg.Size, seg.Size, seg.Size, seg.Size, seg.Size
 		end := st.NextOffset
 		if i+1 < len(st.Segments) {

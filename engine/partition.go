@@ -33,6 +33,7 @@ type segfile struct {
 	file    filepool.File
 	writing bool // a writer is at work on it
 	entry   bool // its directory entry is durable
+	found   bool // by the start
 	closed  bool // no more appends: a later segment exists
 	sealed  bool // truncated, synced, index written or being written
 

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	"github.com/mqd-broker/mqd/broker"
@@ -160,8 +161,14 @@ func (s *member) recover() error {
 	return err
 }
 
-// report tells an operator of what was found in the data directory.
-func (s *member) report(format string, args ...any) { s.n.cfg.Log.Warn(fmt.Sprintf(format, args...)) }
+// report tells an operator of what was found in the data directory. What is lost is an error.
+func (s *member) report(format string, args ...any) {
+	say := s.n.cfg.Log.Warn
+	if strings.HasPrefix(format, "LOSS DETECTED") {
+		say = s.n.cfg.Log.Error
+	}
+	say(fmt.Sprintf(format, args...))
+}
 
 // openStore opens the journal and makes the store.
 func (s *member) openStore() error {

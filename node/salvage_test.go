@@ -239,8 +239,8 @@ func stepsOfLooking(t *testing.T) int {
 }
 
 // TestASalvageBehindAKill salvages what a node has left that was killed: what the journals
-// hold behind the damage is there, and the partition whose newest segment is missing, which
-// no start would take, is served again.
+// hold behind the damage is there, and the partition whose newest segment is missing goes on
+// behind that.
 func TestASalvageBehindAKill(t *testing.T) {
 	r := newRig(t, small(2))
 	r.fillSegments("t", 2, 21)
@@ -258,9 +258,6 @@ func TestASalvageBehindAKill(t *testing.T) {
 	newest := r.logsIn(dirs[1])
 	if err := errors.Join(r.w.FS().Remove(newest[len(newest)-1]), r.w.FS().SyncDir(dirs[1])); err != nil {
 		t.Fatal(err)
-	}
-	if err := r.tryStart(); err == nil {
-		t.Fatal("a node starts without the newest segment of a partition")
 	}
 	sum, notes, err := r.salvageRun(true)
 	if err != nil || sum.Losses != 2 || sum.Left != 0 {

@@ -251,7 +251,7 @@ func startAdvice(err error, c *settings.Config) string {
 	case is(layout.ErrBadDataDir) && is(fs.ErrPermission, syscall.EROFS):
 		return fmt.Sprintf("data directory %s is not writable for this user (%s); name another with --data-dir, or give it to the user",
 			dir, strings.TrimPrefix(err.Error(), layout.ErrBadDataDir.Error()+": "))
-	case is(layout.ErrBadDataDir) && is(checkpoint.ErrDamaged, checkpoint.ErrTruncated, checkpoint.ErrIdentity, recovery.ErrDisagree):
+	case is(layout.ErrBadDataDir) && is(checkpoint.ErrDamaged, checkpoint.ErrTruncated, checkpoint.ErrIdentity, recovery.ErrDisagree, layout.ErrCorrupt):
 		return fmt.Sprintf("data directory %s is damaged: %s; nothing in it has been given up. mqd verify names everything that is damaged. Put back the named files from a copy of the directory of the same time, or start from the copy; mqd salvage gives up messages that cannot be read, but needs a checkpoint of every shard",
 			dir, strings.TrimPrefix(err.Error(), layout.ErrBadDataDir.Error()+": "))
 	}

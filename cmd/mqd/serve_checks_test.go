@@ -160,6 +160,7 @@ func TestWhatStopsAStartIsSaidInOneLineWithACure(t *testing.T) {
 		"denied":   {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EACCES), []string{"not writable", c.DataDir}},
 		"readonly": {fmt.Errorf("%w: %w", layout.ErrBadDataDir, syscall.EROFS), []string{"not writable", c.DataDir}},
 		"damaged":  {fmt.Errorf("%w: no checkpoint: %w", layout.ErrBadDataDir, errors.Join(checkpoint.ErrDamaged, checkpoint.ErrTruncated)), []string{"damaged: no checkpoint", c.DataDir, "mqd verify", "mqd salvage"}},
+		"gone":     {fmt.Errorf("%w: the catalog: %w", layout.ErrBadDataDir, &layout.CorruptError{Path: "x.log", Expected: "a segment", Found: "no file"}), []string{c.DataDir, "x.log", "expected a segment, found no file", "mqd verify", "mqd salvage"}},
 		"behind":   {fmt.Errorf("%w: %w: x", layout.ErrBadDataDir, recovery.ErrDisagree), []string{c.DataDir, "do not agree: x", "mqd verify", "mqd salvage"}},
 		"direct":   {fmt.Errorf("open: %w", aio.ErrNoDirect), []string{"O_DIRECT", "ext4", "--io=portable"}},
 		"node":     {fmt.Errorf("x: %w", checkpoint.ErrUnsupported), []string{"newer version of mqd", c.DataDir}},

@@ -30,6 +30,7 @@ type Log struct {
 	Segments  []segment.File // logs, ascending; LogBytes is where the batches end
 	Indexes   []segment.File // indexes without a log, ascending
 	Chain     segment.Chain  // the gaps that are recorded
+	Told      [2]int64       // offsets, from and up to, that are reported missing already
 }
 
 // Auditor goes through logs, one after the other, on the helpers of one driver. It belongs
@@ -110,7 +111,8 @@ func (p *piece) Run(fs aio.FS) error {
 	p.to = min(p.from+pieceSegments, len(segs)-1)
 	for i := p.from; i < p.to; i++ {
 		end, next := p.log.end(fs, i), segs[i+1].Base
-		if next > end && (p.log.Chain == nil || !p.log.Chain.AllowsGap(end, next)) {
+		told := next == p.log.Told[1] && end >= p.log.Told[0]
+		if next > end && !told && (p.log.Chain == nil || !p.log.Chain.AllowsGap(end, next)) {
 			p.found = append(p.found, span{end, next})
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // makeDurable flushes everything that has been written and lists every
 // partition's segments.
 func (r *recovery) makeDurable() error {
-	for _, step := range []func() error{r.closeFiles, r.syncDirs} {
+	for _, step := range []func() error{r.beginFresh, r.closeFiles, r.syncDirs} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (r *recovery) below(p *replayed, st *PartitionState) ([]segment.File, error
 // offset first and the log at start. The log start stays where it was: a fetch below
 // first is answered with an error.
 func (r *recovery) missing(p *replayed, start, first int64) {
-	if first > start && !p.rec.Epochs.AllowsGap(start, first) {
+	if told := (p.told == [2]int64{start, first}); first > start && !told && !p.rec.Epochs.AllowsGap(start, first) {
 		r.out.Stats.Losses++
 		r.opts.Report(audit.Missing, p.info.Name, p.key.Partition, start, first-1)
 	}
@@ -131,6 +131,7 @@ func (r *recovery) leave(p *replayed) {
 	l := audit.Log{
 		Name: p.info.Name, Topic: p.key.Topic, Partition: p.key.Partition, Dir: p.dir,
 		Segments: make([]segment.File, len(p.state.Segments)), Indexes: p.indexes, Chain: p.rec.Epochs.Clone(),
+		Told: p.told,
 	}
 	for i, s := range p.state.Segments {
 		l.Segments[i] = segment.File{Base: s.Base, LogBytes: s.Size}

@@ -32,6 +32,8 @@ type replayed struct {
 	heardLSN uint64       // of that entry
 	jumps    bool         // batches that nobody knows of may be lost
 	forsaken bool         // the journal that had its newest batches is lost, which was accepted
+	fresh    bool         // its newest segment is not whole: it goes on in one of its own
+	told     [2]int64     // the offsets of a segment that is missing, which has been reported
 
 	producers producers.Log
 
@@ -441,6 +443,9 @@ func (r *recovery) list(parts ...*replayed) error {
 		p.exists = ops[i].Err == nil
 		l := segment.Classify(ops[i].Entries)
 		p.files, p.indexes, p.leftovers = l.Segments, l.Lost, l.Leftovers
+		if err := r.leaveNewest(p); err != nil {
+			return err
+		}
 		if err := r.cutTail(p); err != nil {
 			return err
 		}

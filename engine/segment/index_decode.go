@@ -223,18 +223,22 @@ func decodeEntry(b []byte, seed uint32) (entry, bool) {
 	}, true
 }
 
-func (f *footer) quarantine(ix *Index, b []byte) error {
+func decodeRange(b []byte) Range {
 	be := binary.BigEndian
+	return Range{
+		FromOffset: int64(be.Uint64(b[rFromOffset:])),
+		ToOffset:   int64(be.Uint64(b[rToOffset:])),
+		FromPos:    int64(be.Uint32(b[rFromPos:])),
+		ToPos:      int64(be.Uint32(b[rToPos:])),
+		Check:      Check(b[rCheck]),
+	}
+}
+
+func (f *footer) quarantine(ix *Index, b []byte) error {
 	var last Range
 	last.ToOffset = ix.id.Base
 	for ; len(b) > 0; b = b[rangeBytes:] {
-		r := Range{
-			FromOffset: int64(be.Uint64(b[rFromOffset:])),
-			ToOffset:   int64(be.Uint64(b[rToOffset:])),
-			FromPos:    int64(be.Uint32(b[rFromPos:])),
-			ToPos:      int64(be.Uint32(b[rToPos:])),
-			Check:      Check(b[rCheck]),
-		}
+		r := decodeRange(b)
 		ordered := r.FromOffset >= last.ToOffset && r.ToOffset >= r.FromOffset && r.ToOffset <= ix.next &&
 			r.FromPos >= last.ToPos && r.ToPos >= r.FromPos && r.ToPos <= ix.end
 		if !ordered {

@@ -76,6 +76,10 @@ func (l *Log) fresh(ix *Index, log io.ReaderAt, logBytes int64) error {
 		return bad(ErrIndexStale, "log bytes", fLogBytes, logBytes, ix.sealed.LogBytes)
 	}
 	next, end := ix.NextOffset(), l.EndOffset
+	// One that was made while the segment behind was gone says so, and is right about the log.
+	if n := len(ix.ranges); n > 0 && ix.ranges[n-1].behind(next, logBytes) && ix.ranges[n-1].FromOffset == end {
+		return nil
+	}
 	if end <= 0 || next == end || next < end && l.Chain != nil && l.Chain.AllowsGap(next, end) {
 		return nil
 	}

@@ -41,6 +41,12 @@ type Range struct {
 	Check                Check // what gave the damage away
 }
 
+// behind reports whether a range says that offsets up to next are missing behind a log of
+// logBytes bytes.
+func (r *Range) behind(next, logBytes int64) bool {
+	return r.ToOffset == next && r.FromPos == logBytes && r.ToPos == logBytes
+}
+
 // Quarantine lists the damaged ranges that were found when the index was built,
 // in log order. They must not be served: [CheckRegions] passes them, because
 // their regions are as they were then.
