@@ -106,6 +106,7 @@ func (r *run) unnamed(dirs map[string]string) (any bool, err error) {
 				continue
 			}
 			any = true
+			r.sum.Partitions++
 			r.note(&Note{
 				Kind: Left, File: r.rel(dir), Topic: name, Partition: int64(number), Offset: -1, EndOffset: -1, Bytes: -1, Cut: -1,
 				Reason: "only the journals may know of it: " + startFirst,
@@ -153,10 +154,12 @@ func (r *run) topicDirs() (map[string]string, error) {
 
 // lookAt finds out what of a partition is lost.
 func (r *run) lookAt(s *shardState, p *part) error {
-	r.sum.Partitions++
 	list, err := segment.List(r.fs, p.dir)
 	if err != nil && !aio.IsNotExist(err) {
 		return err
+	}
+	if rec := p.rec; err == nil || rec.NextOffset > rec.LogStart && !rec.Epochs.AllowsGap(rec.LogStart, rec.NextOffset) {
+		r.sum.Partitions++ // as mqd verify counts them
 	}
 	l := &survey{run: r, p: p, next: p.rec.LogStart}
 	for i, f := range list.Segments {

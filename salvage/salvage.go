@@ -77,7 +77,7 @@ type Note struct {
 
 // Summary counts what has been found.
 type Summary struct {
-	Partitions int   `json:"partitions"` // looked at
+	Partitions int   `json:"partitions"` // with a directory, or with messages by a checkpoint
 	Segments   int   `json:"segments"`
 	Losses     int   `json:"losses"`       // ranges of offsets
 	Offsets    int64 `json:"lost_offsets"` // in them

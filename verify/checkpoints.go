@@ -72,16 +72,19 @@ func (r *run) readNode() error {
 	return nil
 }
 
+// writtenByNewer begins the reason for a file that is of a format that is not known yet.
+const writtenByNewer = "a newer version of mqd has written it, which alone can verify it: "
+
 // decoded reports a file that does not decode: damage, unless a newer program wrote it.
 func (r *run) decoded(path string, err error, newer bool) {
 	f := r.blank(Damage, path)
-	if newer {
-		f.Kind = Unchecked
-	}
 	f.Reason = err.Error()
 	if e := (*checkpoint.FormatError)(nil); errors.As(err, &e) {
 		f.Position = e.At
 		f.Reason = fmt.Sprintf("%v: %s: expected %d, found %d", e.Kind, e.Field, e.Expected, e.Found)
+	}
+	if newer {
+		f.Kind, f.Reason = Unchecked, writtenByNewer+f.Reason
 	}
 	r.report(f)
 }
@@ -98,7 +101,7 @@ func (r *run) readCheckpoints() error {
 	newest := map[int]*checkpoint.Snapshot{}
 	for _, e := range entries {
 		shard, ok := checkpoint.ParseFileName(e.Name)
-		if !ok || e.Dir {
+		if !ok {
 			continue
 		}
 		st := r.shards[int(shard)]

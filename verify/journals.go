@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/mqd-broker/mqd/engine/aio"
 	"github.com/mqd-broker/mqd/engine/journal"
@@ -30,10 +31,14 @@ func (r *run) readJournals() error {
 	found := map[int]bool{}
 	for _, e := range entries {
 		shard, ok := layout.ParseJournalName(e.Name)
-		if !ok || e.Dir {
+		if !ok {
 			continue
 		}
 		found[shard] = true
+		if e.Dir {
+			r.failed(layout.JournalPath(r.o.Dir, shard), syscall.EISDIR)
+			continue
+		}
 		if j := r.readJournal(scanner, shard, e.Size); j != nil {
 			opened = append(opened, j)
 		}
@@ -77,7 +82,7 @@ func (r *run) readJournal(scanner *journal.Scanner, shard int, size int64) *open
 			f.Position, f.EndPosition = int64(i)*journal.BlockSize, int64(i+1)*journal.BlockSize
 			f.Reason = fmt.Sprintf("anchor %d: %v", i, flaw)
 			if errors.Is(flaw, journal.ErrVersion) {
-				f.Kind = Unchecked
+				f.Kind, f.Reason = Unchecked, writtenByNewer+f.Reason
 			}
 			r.report(f)
 		}
@@ -99,11 +104,11 @@ func (r *run) readJournal(scanner *journal.Scanner, shard int, size int64) *open
 
 // unscanned reports a journal that cannot be replayed.
 func (r *run) unscanned(path string, err error) {
-	kind := Damage
 	if errors.Is(err, journal.ErrVersion) {
-		kind = Unchecked
+		r.tell(Unchecked, path, "%s%v", writtenByNewer, err)
+		return
 	}
-	r.tell(kind, path, "cannot be replayed: %v", err)
+	r.tell(Damage, path, "cannot be replayed: %v", err)
 }
 
 // judge reports what a replay has found.

@@ -219,7 +219,9 @@ func (r *run) judgeIndex(p *partition, j *segment.VerifyJob, sealed bool) {
 	case err == nil, errors.Is(err, segment.ErrIndexMissing):
 		p.bare++
 		return
-	case errors.Is(err, segment.ErrUnsupported), errors.Is(err, segment.ErrIndexIdentity) && !p.ok:
+	case errors.Is(err, segment.ErrUnsupported):
+		f.Kind, f.Reason = Unchecked, writtenByNewer+err.Error()
+	case errors.Is(err, segment.ErrIndexIdentity) && !p.ok:
 		f.Kind, f.Reason = Unchecked, err.Error()
 	case errors.As(err, &fault):
 		f.Position = fault.At

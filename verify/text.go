@@ -79,6 +79,9 @@ func (s *Summary) Verdict() string {
 		text = fmt.Sprintf("damaged places: %d, known to an index: %d", s.Damages, s.Known)
 	}
 	if s.Unchecked > 0 {
+		if s.Damages == 0 {
+			text = "nothing that could be checked is damaged"
+		}
 		text += fmt.Sprintf("; %d could not be checked", s.Unchecked)
 	}
 	return text

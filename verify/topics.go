@@ -264,6 +264,7 @@ func (r *run) missingPartitions() {
 		f.Topic, f.Partition, f.Offset, f.EndOffset = name, int64(k.Partition), rec.LogStart, rec.NextOffset
 		f.Reason = "the directory of the partition is missing"
 		gone = append(gone, f)
+		r.sum.Partitions++
 	}
 	slices.SortFunc(gone, func(a, b *Finding) int { return cmp.Compare(a.File, b.File) })
 	for _, f := range gone {

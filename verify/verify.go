@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/mqd-broker/mqd/broker/catalog"
@@ -96,7 +97,7 @@ type Summary struct {
 	Journals    int    `json:"journals"`
 	Rounds      uint64 `json:"rounds"`
 	Entries     uint64 `json:"entries"`
-	Partitions  int    `json:"partitions"`
+	Partitions  int    `json:"partitions"` // with a directory, or with messages by a checkpoint
 	Segments    int    `json:"segments"`
 	Indexes     int    `json:"indexes"`
 	Unindexed   int    `json:"unindexed"` // full segments whose index has not been made yet
@@ -215,11 +216,16 @@ func (r *run) read(bytes int64) {
 	}
 }
 
-// failed reports a file that cannot be read: damage if the device does not read it.
+// failed reports a file that cannot be read: damage if the device does not read it, or if it
+// is none.
 func (r *run) failed(path string, err error) {
 	kind := Unchecked
 	if aio.IsUnreadable(err) {
 		kind = Damage
+	}
+	if errors.Is(err, syscall.EISDIR) {
+		r.tell(Damage, path, "expected a file, found a directory")
+		return
 	}
 	r.tell(kind, path, "cannot be read: %v", err)
 }

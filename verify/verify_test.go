@@ -176,6 +176,12 @@ func TestDamageIsToldWithItsPlace(t *testing.T) {
 			x.write("checkpoints/checkpoint-0.b", w.Finish(&checkpoint.Header{Node: x.node.ID, Shards: 1, Sequence: 2, LSN: 5, Incarnation: 1, Journal: [16]byte{5}}))
 			return nil
 		}, "the checkpoint is of journal 05"},
+		{"directory for a checkpoint", func(x *directory) error { return x.d.FS().Mkdir(dir + "/checkpoints/checkpoint-0.b") },
+			"DAMAGED: checkpoints/checkpoint-0.b: expected a file, found a directory"},
+		{"directory for a snapshot", func(x *directory) error { return x.d.FS().Mkdir(dir + "/checkpoints/catalog.b") },
+			"DAMAGED: checkpoints/catalog.b: expected a file, found a directory"},
+		{"directory for a journal", func(x *directory) error { return x.d.FS().Mkdir(layout.JournalPath(dir, 1)) },
+			"DAMAGED: journals/journal-1: expected a file, found a directory"},
 		{"no node file", func(x *directory) error { return x.d.FS().Remove(dir + "/" + checkpoint.NodeFile) },
 			"DAMAGED: mqd.node: it is missing"},
 	} {

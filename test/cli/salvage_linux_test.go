@@ -122,3 +122,22 @@ func TestSalvageNamesMistakes(t *testing.T) {
 	}
 	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", dir)), "not whole", "checkpoint-0.a", "checkpoint-0.b")
 }
+
+// mqd verify and mqd salvage count the same partitions, also behind a kill, when only the
+// journals know some, and where a directory is missing.
+func TestVerifyAndSalvageCountTheSamePartitions(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		dir := filled(t, kill)
+		for _, missing := range []bool{false, true} {
+			if missing {
+				if err := os.RemoveAll(files(t, dir, "topics/flushed.*/0")[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, s := verify(t, dir), salvage(t, dir)
+			if n := v.summary["partitions"]; n != s.summary["partitions"] || n == 0.0 {
+				t.Errorf("killed %v, missing %v: verify counts %v, salvage %v", kill, missing, n, s.summary["partitions"])
+			}
+		}
+	}
+}

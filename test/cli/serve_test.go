@@ -114,6 +114,10 @@ func TestANewerFormatIsRefusedAndLeftAlone(t *testing.T) {
 	}
 	wants(t, refused(t, "--data-dir", dir), "written by a newer version of mqd", dir, "v0.0.0-test")
 	wants(t, oneLine(t, run(t, "", "salvage", "--data-dir", dir)), "written by a newer version of mqd", dir)
+	v := run(t, "", "verify", "--data-dir", dir)
+	if wants(t, v.out, "mqd.node at byte 4: a newer version of mqd has written it"); v.status != 1 || strings.Contains(v.out+v.errs, "whole: ") {
+		t.Errorf("verify: status %d, %s%s", v.status, v.out, v.errs)
+	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(newer) {
 		t.Errorf("the node file was changed: %v", err)
 	}
