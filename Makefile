@@ -123,7 +123,7 @@ powercut: ## cut the power under a broker on ext4 and XFS, and start it on IMAGE
 	go test -v -count=1 -timeout 60m ./test/powercut -powercut.images=$(IMAGES) $(if $(SEED),-powercut.seed=$(SEED),-powercut.any)
 
 interop: ## install Kafka's clients (APT=--apt, as root: the system's too), and test each with a real broker
-	./test/interop/install.sh $(APT)
+	./test/interop/install.sh --long $(APT)
 	cd test/interop && go test -count=1 -timeout 40m -v . -interop.long
 
 # Java and Maven are needed here and nowhere else.

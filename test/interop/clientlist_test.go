@@ -42,9 +42,24 @@ var how = map[string]struct {
 	"sarama":             {always, saramaClient},
 	"kafka-go":           {always, kafkaGo},
 	"kcat":               {onPath("kcat"), kcatDriver},
+	"streams-3":          {inLongRuns(jars("streams-3")), streams("streams-3")},
+	"streams-4":          {inLongRuns(jars("streams-4")), streams("streams-4")},
 }
 
 func always() string { return "" }
+
+// inLongRuns: it takes a minute, and is left to make interop.
+func inLongRuns(missing func() string) func() string {
+	return func() string {
+		if !*long {
+			return "it takes a minute: make interop has it (install.sh --long, -interop.long)"
+		}
+		if why := missing(); why != "" {
+			return why + ", with --long"
+		}
+		return ""
+	}
+}
 
 // part is what install.sh has installed whole.
 func part(name string) func() string {

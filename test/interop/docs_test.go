@@ -3,6 +3,7 @@ package interop
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,7 +25,7 @@ func clientTable(t *testing.T) string {
 	b.WriteString("\n| client | version | from | passes | but for |\n|---|---|---|---|---|\n")
 	for _, c := range clientList(t) {
 		passed, reasons, names := 0, []string{}, map[string][]string{}
-		for _, sc := range scenarios {
+		for _, sc := range scenariosOf(c.name) {
 			switch why, known := p.rows[c.name+" "+sc.name]; {
 			case known && why == "":
 				passed++
@@ -39,10 +40,10 @@ func clientTable(t *testing.T) string {
 		for _, why := range reasons {
 			but = append(but, strings.Join(names[why], ", ")+": "+why)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d of %d | %s |\n", c.name, c.version, origins[c.from], passed, len(scenarios), strings.Join(but, "; "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %d of %d | %s |\n", c.name, c.version, origins[c.from], passed, len(scenariosOf(c.name)), strings.Join(but, "; "))
 	}
 	b.WriteString("\n| scenario | what a client does |\n|---|---|\n")
-	for _, sc := range scenarios {
+	for _, sc := range slices.Concat(scenarios, streamsScenarios) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", sc.name, sc.says)
 	}
 	b.WriteString("\n")

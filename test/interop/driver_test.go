@@ -26,6 +26,9 @@ type request struct {
 	//	topics               the names of all topics
 	//	config, alter        what a topic's setting Name is; make it Value
 	//	groups, drop         the names of all groups; delete Group
+	//	run, halt            start and end instance Member of the application Group, which counts Topic's records, with the guarantee Value
+	//	state                what such an instance is (Value), how many records of its state it has read back (N), its failures (Names)
+	//	erase                remove what it keeps on disk
 	Op         string            `json:"op"`
 	Topic      string            `json:"topic,omitempty"`
 	Group      string            `json:"group,omitempty"`

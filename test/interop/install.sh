@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Kafka clients of clients.txt that are not written in Go, for the tests of
-# this directory. Usage: install.sh [--apt | --broker]
+# this directory. Usage: install.sh [--apt] [--long] | --broker
 #
-# With --apt, and as root, it installs those of the operating system too; with --broker
-# nothing but Apache Kafka's broker, for make compare-kafka. Everything else
+# With --apt, and as root, it installs those of the operating system too; with --long what
+# only tests of minutes use (-interop.long), 170 MB of Kafka Streams; with --broker nothing but Apache Kafka's broker, for make compare-kafka. Everything else
 # goes into one directory, which MQD_INTEROP_DIR names (default: mqd-interop in the
 # user's cache). Parts are installed side by side; each has a limit of time, may fail by
 # itself, and is left alone where it is there already. Tests of a client that is missing
@@ -11,13 +11,18 @@
 set -u
 cd "$(dirname "$0")" || exit 1
 
-case "${1:-}" in
-'' | --apt | --broker) ;;
-*)
-	echo "usage: install.sh [--apt | --broker]" >&2
-	exit 1
-	;;
-esac
+apt='' long=''
+for arg; do
+	case "$arg" in
+	--apt) apt=1 ;;
+	--long) long=1 ;;
+	*)
+		[ "$*" = --broker ] && break
+		echo "usage: install.sh [--apt] [--long] | --broker" >&2
+		exit 1
+		;;
+	esac
+done
 
 dir=${MQD_INTEROP_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/mqd-interop}
 limit=200 # seconds, of each part
@@ -139,11 +144,11 @@ if [ "${1:-}" = --broker ]; then
 	exit
 fi
 python=$(python3 -c 'import sys; print(sys.executable, sys.version.split()[0])' 2>/dev/null)
-java3=$(version java-3) java4=$(version java-4)
+java3=$(version java-3) java4=$(version java-4) streams3=$(version streams-3) streams4=$(version streams-4)
 node_pins="24.22.3 kafkajs@$(version kafkajs) kafkajs-snappy@1.1.0 @platformatic/kafka@$(version platformatic-kafka) lz4-napi@2.10.0"
 codecs="lz4==4.4.5 zstandard==0.25.0 python-snappy==0.7.3"
 
-if [ "${1:-}" = --apt ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+if [ -n "$apt" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	system &
 fi
 part confluent-kafka "$python confluent-kafka==$(version confluent-kafka)" wheels confluent-kafka "confluent-kafka==$(version confluent-kafka)" &
@@ -154,5 +159,9 @@ part node "$node_pins" node $node_pins &
 	limit=110
 	part java-3 "$java3" jars java-3 kafka-clients "$java3"
 	part java-4 "$java4" jars java-4 kafka-clients "$java4"
+	if [ -n "$long" ]; then
+		part streams-4 "$streams4" jars streams-4 kafka-streams "$streams4"
+		part streams-3 "$streams3" jars streams-3 kafka-streams "$streams3"
+	fi
 ) &
 wait

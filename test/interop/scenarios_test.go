@@ -46,6 +46,14 @@ var scenarios = []scenario{
 	{"idempotent-kill", "produce idempotently across `kill -9` of the broker", idempotentKill},
 }
 
+// scenariosOf are those of a client.
+func scenariosOf(client string) []scenario {
+	if strings.HasPrefix(client, "streams-") {
+		return streamsScenarios
+	}
+	return scenarios
+}
+
 // stage is one client before one broker.
 type stage struct {
 	*testing.T

@@ -57,7 +57,7 @@ func (p *passes) write(t *testing.T) {
 		"# may only be added: what has passed has to pass. go test -run TestClients -update adds.\n")
 	for _, c := range clientList(t) {
 		b.WriteString("\n")
-		for _, s := range scenarios {
+		for _, s := range scenariosOf(c.name) {
 			key := c.name + " " + s.name
 			why, known := p.rows[key]
 			switch {
@@ -175,7 +175,7 @@ func runClient(t *testing.T, p *passes, c listed) {
 		t.Fatalf("nothing says how %s is run", c.name)
 	}
 	if why := h.missing(); why != "" {
-		t.Skipf("%s is not installed: %s", c.name, why)
+		t.Skipf("%s is not run: %s", c.name, why)
 	}
 	b := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -192,7 +192,7 @@ func runClient(t *testing.T, p *passes, c listed) {
 		t.Logf("this is version %s, the list is of %s", a.Version, c.version)
 	}
 	defer func() { d.end() }()
-	for _, sc := range scenarios {
+	for _, sc := range scenariosOf(c.name) {
 		t.Run(sc.name, func(t *testing.T) {
 			key := c.name + " " + sc.name
 			if why := p.skips(key); why != "" {
@@ -234,7 +234,7 @@ func attempt(t *testing.T, s *stage, sc scenario) (why string) {
 func TestTheListOfPassesIsComplete(t *testing.T) {
 	p := readPasses(t)
 	for _, c := range clientList(t) {
-		for _, sc := range scenarios {
+		for _, sc := range scenariosOf(c.name) {
 			key := c.name + " " + sc.name
 			if _, ok := p.rows[key]; !ok {
 				t.Errorf("%s says nothing of %s", passesFile, key)
